@@ -41,9 +41,9 @@ func New(resolver Resolver, routes Routes) *Proxy {
 // after an orderly end and closes the listener in every case.
 func (p *Proxy) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler:           http.HandlerFunc(p.connect),
+		// Not the request's context: that ends when the client half-closes a hijacked connection.
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.connect(ctx, w, r) }),
 		ReadHeaderTimeout: headerTimeout,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -52,12 +52,12 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) connect(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "this proxy answers only CONNECT", http.StatusMethodNotAllowed)
 		return
 	}
-	upstream, dialErr := p.dial(r.Context(), r.Host)
+	upstream, dialErr := p.dial(ctx, r.Host)
 	if dialErr == nil {
 		defer upstream.Close()
 	}
@@ -70,7 +70,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// Once hijacked, a connection outlives server.Close; only the context still ends it.
-	tunnel(r.Context(), client, buffered, upstream)
+	tunnel(ctx, client, buffered, upstream)
 }
 
 // statusLine carries the reason, because the API server's error shows nothing else of the answer.
