@@ -98,10 +98,8 @@ func (p Pattern) Includes(path Path) bool {
 	if !p.Valid() || !path.Known() {
 		return false
 	}
-	if !path.Exact() && !(p.open && len(p.fixed) <= path.unsure) {
-		return false
-	}
-	return p.fits(len(path.decoded)) && agree(p.fixed, path.decoded)
+	certain := path.Exact() || p.open && len(p.fixed) <= path.unsure
+	return certain && p.fits(len(path.decoded)) && agree(p.fixed, path.decoded)
 }
 
 // Overlaps tells whether some path may match both patterns: unless a fixed segment differs or the lengths exclude it.
