@@ -2,7 +2,6 @@ package token
 
 import (
 	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,7 @@ func (c *cache) get(token string, now time.Time) *Identity {
 	set := &c.sets[hash&c.mask]
 	for i := range set.entries {
 		e := set.entries[i].Load()
-		if e == nil || e.hash != hash || string(e.token) != token {
+		if e == nil || e.hash != hash || !e.token.is(token) {
 			continue
 		}
 		if !e.counts(now) {
@@ -80,23 +79,22 @@ func (e *cacheEntry) counts(now time.Time) bool {
 // put adds a token, in the place of what is known of it already, of an entry that no longer counts,
 // or of one that was not used lately.
 func (c *cache) put(token string, e *cacheEntry, now time.Time) {
-	// The caller's string may be a small part of a large header.
-	e.token = bearer(strings.Clone(token))
+	e.token = newBearer(token)
 	e.hash = maphash.String(c.seed, token)
 	set := &c.sets[e.hash&c.mask]
 	set.mu.Lock()
 	defer set.mu.Unlock()
-	set.entries[set.place(e, now)].Store(e)
+	set.entries[set.place(e.hash, token, now)].Store(e)
 }
 
-func (s *cacheSet) place(e *cacheEntry, now time.Time) int {
+func (s *cacheSet) place(hash uint64, token string, now time.Time) int {
 	free := -1
 	for i := range s.entries {
 		known := s.entries[i].Load()
 		switch {
 		case known == nil:
 			free = i
-		case known.hash == e.hash && known.token == e.token:
+		case known.hash == hash && known.token.is(token):
 			return i
 		case !known.counts(now):
 			free = i

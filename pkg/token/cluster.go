@@ -98,10 +98,10 @@ func (r *objectRef) complete() bool { return r.Name != "" && r.UID != "" }
 type serviceAccounts struct{}
 
 func (serviceAccounts) identity(_ context.Context, t *compact) (*Identity, *Error) {
-	c, err := t.boundClaims()
-	if err != nil {
+	if err := t.checkBound(); err != nil {
 		return nil, err
 	}
+	c := t.claims.Kubernetes
 	info := serviceaccount.ServiceAccountInfo{
 		Namespace:    c.Namespace,
 		Name:         c.ServiceAccount.Name,
@@ -125,26 +125,23 @@ func (serviceAccounts) identity(_ context.Context, t *compact) (*Identity, *Erro
 	return id, nil
 }
 
-// boundClaims refuses what the API server never signs, and what it signs but the proxy cannot follow:
+// checkBound refuses what the API server never signs, and what it signs but the proxy cannot follow:
 // it watches pods and service accounts, so it sees those end, and nothing else.
-func (t *compact) boundClaims() (*boundClaims, *Error) {
-	var c boundClaims
-	if len(t.claims.Kubernetes) == 0 || unmarshalObject(t.claims.Kubernetes, &c) != nil {
-		return nil, errGarbled("it names no service account", nil)
+func (t *compact) checkBound() *Error {
+	c := t.claims.Kubernetes
+	if c == nil || c.Namespace == "" || !c.ServiceAccount.complete() || strings.Contains(c.Namespace+c.ServiceAccount.Name, ":") {
+		return errGarbled("it names no service account", nil)
 	}
-	name := serviceaccount.MakeUsername(c.Namespace, c.ServiceAccount.Name)
-	switch {
-	case c.Namespace == "" || !c.ServiceAccount.complete() || strings.Count(name, ":") != 3:
-		return nil, errGarbled("it names no service account", nil)
-	case string(t.claims.Subject) != name:
-		return nil, errGarbled("its subject and its service account differ", nil)
-	case c.Pod != nil && !c.Pod.complete():
-		return nil, errGarbled("it is bound to a pod without a name or UID", nil)
+	if !serviceaccount.MatchesUsername(c.Namespace, c.ServiceAccount.Name, string(t.claims.Subject)) {
+		return errGarbled("its subject and its service account differ", nil)
+	}
+	if c.Pod != nil && !c.Pod.complete() {
+		return errGarbled("it is bound to a pod without a name or UID", nil)
 	}
 	if kind := c.unfollowed(); kind != "" {
-		return nil, refuse("the token is bound to a %s, whose end this proxy does not see; use a token bound to a pod, or to nothing", kind)
+		return refuse("the token is bound to a %s, whose end this proxy does not see; use a token bound to a pod, or to nothing", kind)
 	}
-	return &c, nil
+	return nil
 }
 
 func (c *boundClaims) unfollowed() string {
@@ -163,8 +160,8 @@ func (c *boundClaims) unfollowed() string {
 
 func (serviceAccounts) audienceHint(t *compact, audience string) string {
 	const volume = "or mount a projected token volume with that audience"
-	c, err := t.boundClaims()
-	if err != nil {
+	c := t.claims.Kubernetes
+	if c == nil {
 		return "mint one with kubectl create token SERVICEACCOUNT --audience=" + audience + ", " + volume
 	}
 	return fmt.Sprintf("mint one with kubectl create token %s --namespace %s --audience=%s, %s",

@@ -31,7 +31,7 @@ type compact struct {
 	header    header
 	claims    registered
 	payload   []byte
-	signed    bearer // what the signature is over
+	signed    string // what the signature is over
 	signature []byte
 }
 
@@ -41,16 +41,17 @@ type header struct {
 	Critical  json.RawMessage `json:"crit"`
 }
 
-// registered holds the claims that every issuer means alike (RFC 7519 section 4.1).
+// registered holds the claims that every issuer means alike (RFC 7519 section 4.1), and what the
+// cluster adds, so that one pass reads a service account's token.
 type registered struct {
-	Issuer     string          `json:"iss"`
-	Subject    looseString     `json:"sub"`
-	Audience   stringList      `json:"aud"`
-	Expiry     numericDate     `json:"exp"`
-	NotBefore  numericDate     `json:"nbf"`
-	IssuedAt   numericDate     `json:"iat"`
-	ID         looseString     `json:"jti"`
-	Kubernetes json.RawMessage `json:"kubernetes.io"`
+	Issuer     string       `json:"iss"`
+	Subject    looseString  `json:"sub"`
+	Audience   stringList   `json:"aud"`
+	Expiry     numericDate  `json:"exp"`
+	NotBefore  numericDate  `json:"nbf"`
+	IssuedAt   numericDate  `json:"iat"`
+	ID         looseString  `json:"jti"`
+	Kubernetes *boundClaims `json:"kubernetes.io"`
 }
 
 func parseCompact(token string) (*compact, *Error) {
@@ -65,7 +66,7 @@ func parseCompact(token string) (*compact, *Error) {
 	if !ok || strings.Contains(signature, ".") {
 		return nil, errGarbled("it has not three parts", nil)
 	}
-	t := &compact{signed: bearer(token[:len(head)+1+len(body)])}
+	t := &compact{signed: token[:len(head)+1+len(body)]}
 	if err := t.readHeader(head); err != nil {
 		return nil, errGarbled("unreadable header", err)
 	}
@@ -154,21 +155,32 @@ func (s *looseString) UnmarshalJSON(data []byte) error {
 		*s = ""
 		return nil
 	}
-	return json.Unmarshal(data, (*string)(s))
+	return unquote(data, (*string)(s))
 }
 
 // stringList is one string or a list of strings.
 type stringList []string
 
 func (l *stringList) UnmarshalJSON(data []byte) error {
-	if data[0] != '"' {
+	element := data
+	if data[0] == '[' {
+		element = bytes.TrimSpace(data[1 : len(data)-1])
+	}
+	// A list of one is what nearly every token has as its audience.
+	quote := []byte(`"`)
+	if !bytes.HasPrefix(element, quote) || !bytes.HasSuffix(element, quote) || bytes.Count(element, quote) != 2 {
 		return json.Unmarshal(data, (*[]string)(l))
 	}
-	var one string
-	if err := json.Unmarshal(data, &one); err != nil {
-		return err
+	*l = stringList{""}
+	return unquote(element, &(*l)[0])
+}
+
+// unquote reads a JSON string that the decoder has found to be one; most need no second decoder.
+func unquote(data []byte, into *string) error {
+	if bytes.IndexByte(data, '\\') >= 0 {
+		return json.Unmarshal(data, into)
 	}
-	*l = stringList{one}
+	*into = string(data[1 : len(data)-1])
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (k *key) equal(other *key) bool {
 
 // verifies reports whether the key made the token's signature. The algorithm must have been checked.
 func (k *key) verifies(t *compact) bool {
-	return methods[t.header.Algorithm].Verify(string(t.signed), t.signature, k.public) == nil
+	return methods[t.header.Algorithm].Verify(t.signed, t.signature, k.public) == nil
 }
 
 type jwk struct {

@@ -132,11 +132,12 @@ func (w *person) mapGroups() *Error {
 // refuseDistributed refuses a token whose groups stand elsewhere: the API server would fetch them, so
 // going on without would be another identity.
 func (w *person) refuseDistributed(claim string) *Error {
-	var names map[string]json.RawMessage
-	if err := json.Unmarshal(w.claims[distributedClaims], &names); err != nil {
+	raw, ok := w.claims[distributedClaims]
+	if !ok {
 		return nil
 	}
-	if _, ok := names[claim]; !ok {
+	var names map[string]string
+	if err := json.Unmarshal(raw, &names); err == nil && names[claim] == "" {
 		return nil
 	}
 	return refuse("the token leaves its claim %s to another server, which this proxy does not ask; ask the issuer's administrator to put it into the token", quoted(claim))
