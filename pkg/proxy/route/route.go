@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/AlaudaDevops/countersign/pkg/operation"
@@ -75,6 +76,12 @@ func (r *Route) RepositoryPrefix() string {
 		return ""
 	}
 	return r.Prefix()[1:] + "/"
+}
+
+// Target is one address of a connector. The extension's name is empty for the connector's own address.
+type Target struct {
+	Extension string
+	URL       *url.URL
 }
 
 // Router knows the host names of connectors.

@@ -1,0 +1,132 @@
+package rewrite
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// CheckRequest refuses, with one sentence, the headers by which a request would be another one than it looks.
+func CheckRequest(h http.Header) error {
+	for name := range h {
+		switch {
+		case strings.HasPrefix(name, "Impersonate-"):
+			return errors.New("the request carries an Impersonate header, but a connector is used only as oneself; leave it out")
+		case name == "X-Original-Url", name == "X-Rewrite-Url", name == "X-Original-Uri":
+			return errors.New("the request carries a header that names another path than its own; send the path that is meant")
+		case name == "Destination":
+			return errors.New("the request carries a Destination header, whose path cannot be judged; copy or move by other means")
+		}
+	}
+	return nil
+}
+
+// credentials and identities of the caller, beside whole families of names. Some tools take them instead of what the
+// proxy sends, so the tool would act for somebody else than was decided about.
+var callerHeaders = map[string]bool{
+	"Authorization":       true,
+	"Proxy-Authorization": true,
+	"Cookie":              true,
+	"Cookie2":             true,
+	"Forwarded":           true,
+	"From":                true,
+	"Remote-User":         true,
+	"Remote-Groups":       true,
+	"Remote-Email":        true,
+	"Remote-Name":         true,
+	"Private-Token":       true,
+	"Job-Token":           true,
+	"Deploy-Token":        true,
+	"Sudo":                true,
+	"X-Access-Token":      true,
+	"X-Api-Key":           true,
+	"X-Client-Cert":       true,
+	"X-Client-Ip":         true,
+	"X-Jfrog-Art-Api":     true,
+	"X-Real-Ip":           true,
+	"X-Registry-Auth":     true,
+	"X-Token":             true,
+	"X-User":              true,
+	"X-User-Email":        true,
+	"X-User-Id":           true,
+	"True-Client-Ip":      true,
+	"Via":                 true,
+}
+
+var callerFamilies = []string{
+	"X-Remote-", "X-Forwarded-", "X-Auth-", "X-Authenticated-", "X-Webauth-", "X-Amzn-Oidc-", "X-Goog-Authenticated-",
+	"X-Ssl-", "Ssl-Client-", "X-Vault-", "Cf-Access-", "Countersign-",
+}
+
+// websocketBearer is the subprotocol in which browsers send a token to the Kubernetes API.
+const websocketBearer = "base64url.bearer.authorization.k8s.io."
+
+// ToTool takes out of a request's header whatever tells the tool about the caller: credentials, identities and
+// addresses. Names with an underscore go too, because CGI and its successors read them as dashes.
+func ToTool(h http.Header) {
+	for name := range h {
+		if callerHeaders[name] || strings.IndexByte(name, '_') >= 0 || isFamily(name) {
+			delete(h, name)
+		}
+	}
+	if protocols, ok := h["Sec-Websocket-Protocol"]; ok {
+		dropBearer(h, protocols)
+	}
+}
+
+func isFamily(name string) bool {
+	// All families begin with one of these letters; most headers do not.
+	if name == "" || name[0] != 'X' && name[0] != 'S' && name[0] != 'C' {
+		return false
+	}
+	for _, family := range callerFamilies {
+		if strings.HasPrefix(name, family) {
+			return true
+		}
+	}
+	return false
+}
+
+func dropBearer(h http.Header, values []string) {
+	var kept []string
+	for _, value := range values {
+		for protocol := range strings.SplitSeq(value, ",") {
+			if protocol = strings.TrimSpace(protocol); !strings.HasPrefix(protocol, websocketBearer) {
+				kept = append(kept, protocol)
+			}
+		}
+	}
+	if len(kept) == 0 {
+		delete(h, "Sec-Websocket-Protocol")
+		return
+	}
+	h["Sec-Websocket-Protocol"] = []string{strings.Join(kept, ", ")}
+}
+
+// toolHeaders of an answer are for whoever logged in to the tool, which is the proxy, or speak for the tool's host.
+var toolHeaders = []string{
+	"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info",
+	"Authorization", "X-Subject-Token", "X-Auth-Token",
+	"Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Clear-Site-Data", "Refresh", "Service-Worker-Allowed",
+}
+
+// FromTool takes out of an answer's header the tool's challenges, sessions and credentials, and what would bind the
+// client to the tool's host.
+func FromTool(h http.Header) {
+	for _, name := range toolHeaders {
+		delete(h, name)
+	}
+	for name := range h {
+		if strings.HasPrefix(name, "Countersign-") {
+			delete(h, name)
+		}
+	}
+}
+
+// Isolate keeps a page of one tool from acting on another one in the same browser: on the proxy's own host all
+// connectors share one origin. Clients that are no browsers do not look at it.
+func Isolate(h http.Header) {
+	h["Content-Security-Policy"] = sandbox
+}
+
+var sandbox = []string{"sandbox"}
