@@ -73,11 +73,20 @@ func (c *Cluster) InstallCRDs(ctx context.Context, dirs ...string) error {
 }
 
 func apply(ctx context.Context, applier client.Client, object *unstructured.Unstructured) error {
+	what := describe(object) // a failed call may empty the object
 	err := applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("%s %s cannot be applied: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+		return fmt.Errorf("%s cannot be applied: %w", what, err)
 	}
 	return nil
+}
+
+func describe(object *unstructured.Unstructured) string {
+	what := object.GetKind() + " " + object.GetName()
+	if namespace := object.GetNamespace(); namespace != "" {
+		what += " in " + namespace
+	}
+	return what
 }
 
 const (
