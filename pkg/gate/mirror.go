@@ -16,6 +16,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+type (
+	object     = *unstructured.Unstructured
+	setFunc    = func(object)
+	forgetFunc = func(types.NamespacedName, types.UID)
+)
+
 // mirror feeds one kind into the index. It decodes object by object, so that one that cannot be decoded
 // harms nobody but itself, and keeps no copy of what it feeds.
 type mirror struct {
@@ -26,8 +32,8 @@ type mirror struct {
 	namespace     string
 
 	// set takes up an object, new or changed; forget drops one.
-	set    func(*unstructured.Unstructured)
-	forget func(types.NamespacedName, types.UID)
+	set    setFunc
+	forget forgetFunc
 
 	mu     sync.Mutex
 	known  map[types.NamespacedName]types.UID
