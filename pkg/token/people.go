@@ -12,9 +12,11 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// distributedClaims is where an issuer says that a claim is kept elsewhere (OpenID Connect Core 1.0
-// section 5.6.2).
-const distributedClaims = "_claim_names"
+// Where an issuer says that claims are kept elsewhere (OpenID Connect Core 1.0 section 5.6.2).
+const (
+	claimNames   = "_claim_names"
+	claimSources = "_claim_sources"
+)
 
 // claims are all claims of a person's token, by exact name.
 type claims map[string]json.RawMessage
@@ -50,7 +52,7 @@ func (p *peopleIssuer) identity(ctx context.Context, t *compact) (*Identity, *Er
 	}
 	who.values = claimValues(who.claims)
 	steps := []func() *Error{
-		who.mapUsername, who.mapGroups, who.mapUID, who.mapExtra,
+		who.checkElsewhere, who.mapUsername, who.mapGroups, who.mapUID, who.mapExtra,
 		who.checkRequiredClaims, who.checkClaimRules, who.checkUserRules, who.refuseReserved,
 	}
 	for _, step := range steps {
@@ -114,7 +116,7 @@ func (w *person) mapGroups() *Error {
 	}
 	raw, ok := w.claims[mapping.Claim]
 	if !ok {
-		return w.refuseDistributed(mapping.Claim)
+		return nil
 	}
 	var groups stringList
 	if err := json.Unmarshal(raw, &groups); err != nil {
@@ -129,18 +131,31 @@ func (w *person) mapGroups() *Error {
 	return nil
 }
 
-// refuseDistributed refuses a token whose groups stand elsewhere: the API server would fetch them, so
-// going on without would be another identity.
-func (w *person) refuseDistributed(claim string) *Error {
-	raw, ok := w.claims[distributedClaims]
-	if !ok {
-		return nil
-	}
+// checkElsewhere refuses a token whose groups stand on another server: the API server would fetch them,
+// so going on without would be another identity. Unreadable references are refused there too.
+func (w *person) checkElsewhere() *Error {
 	var names map[string]string
-	if err := json.Unmarshal(raw, &names); err == nil && names[claim] == "" {
+	var sources map[string]json.RawMessage
+	if !w.optional(claimNames, &names) || !w.optional(claimSources, &sources) {
+		return errGarbled("unreadable references to claims on other servers", nil)
+	}
+	for _, source := range names {
+		if _, ok := sources[source]; !ok {
+			return errGarbled("a reference to claims on no server", nil)
+		}
+	}
+	wanted := w.jwt.ClaimMappings.Groups.Claim
+	_, here := w.claims[wanted]
+	if _, elsewhere := names[wanted]; here || !elsewhere {
 		return nil
 	}
-	return refuse("the token leaves its claim %s to another server, which this proxy does not ask; ask the issuer's administrator to put it into the token", quoted(claim))
+	return refuse("the token leaves its claim %s to another server, which this proxy does not ask; ask the issuer's administrator to put it into the token", quoted(wanted))
+}
+
+// optional reads a claim if it is there; false says that it is there and cannot be read.
+func (w *person) optional(claim string, into any) bool {
+	raw, ok := w.claims[claim]
+	return !ok || json.Unmarshal(raw, into) == nil
 }
 
 func (w *person) mapUID() (err *Error) {

@@ -47,6 +47,14 @@ func TestPersonIdentity(t *testing.T) {
 			want: Identity{Username: "ada@example.com", UID: "42", Extra: map[string][]string{},
 				Groups: []string{"system:authenticated"}},
 		},
+		"groups here and elsewhere": {
+			mapping: peopleMapping,
+			change: func(m *mint) {
+				m.claim(claimNames, map[string]any{"groups": "src", "photo": "src"}).claim(claimSources, map[string]any{"src": map[string]any{}})
+			},
+			want: Identity{Username: "ada@example.com", UID: "42", JTI: "jti-2", Extra: credential,
+				Groups: []string{"owners", "dev", "system:authenticated"}},
+		},
 		"e-mail without a word on verification": {
 			mapping: peopleMapping,
 			change:  func(m *mint) { m.without("email_verified") },
@@ -154,17 +162,21 @@ func TestPersonRefused(t *testing.T) {
 		change  func(*mint)
 		want    string
 	}{
-		"e-mail not verified":      {peopleMapping, func(m *mint) { m.claim("email_verified", false) }, "e-mail address is not verified"},
-		"e-mail verified as text":  {peopleMapping, func(m *mint) { m.claim("email_verified", "true") }, "e-mail address is not verified"},
-		"no user name":             {peopleMapping, func(m *mint) { m.without("email") }, `has no claim "email"`},
-		"user name a number":       {peopleMapping, func(m *mint) { m.claim("email", 5) }, `claim "email" is not a string`},
-		"user name null":           {peopleMapping, func(m *mint) { m.claim("email", nil) }, "empty user name"},
-		"no uid":                   {peopleMapping, func(m *mint) { m.without("sub") }, `has no claim "sub"`},
-		"groups an object":         {peopleMapping, func(m *mint) { m.claim("groups", map[string]any{"a": 1}) }, `claim "groups" is neither`},
-		"groups of numbers":        {peopleMapping, func(m *mint) { m.claim("groups", []int{1}) }, `claim "groups" is neither`},
-		"groups of a mixed list":   {peopleMapping, func(m *mint) { m.claim("groups", []any{"a", 1}) }, `claim "groups" is neither`},
-		"groups elsewhere unclear": {peopleMapping, func(m *mint) { m.without("groups").claim("_claim_names", 1) }, `leaves its claim "groups" to another server`},
-		"groups on another server": {peopleMapping, func(m *mint) { m.without("groups").claim("_claim_names", map[string]any{"groups": "src"}) }, `leaves its claim "groups" to another server`},
+		"e-mail not verified":     {peopleMapping, func(m *mint) { m.claim("email_verified", false) }, "e-mail address is not verified"},
+		"e-mail verified as text": {peopleMapping, func(m *mint) { m.claim("email_verified", "true") }, "e-mail address is not verified"},
+		"no user name":            {peopleMapping, func(m *mint) { m.without("email") }, `has no claim "email"`},
+		"user name a number":      {peopleMapping, func(m *mint) { m.claim("email", 5) }, `claim "email" is not a string`},
+		"user name null":          {peopleMapping, func(m *mint) { m.claim("email", nil) }, "empty user name"},
+		"no uid":                  {peopleMapping, func(m *mint) { m.without("sub") }, `has no claim "sub"`},
+		"groups an object":        {peopleMapping, func(m *mint) { m.claim("groups", map[string]any{"a": 1}) }, `claim "groups" is neither`},
+		"groups of numbers":       {peopleMapping, func(m *mint) { m.claim("groups", []int{1}) }, `claim "groups" is neither`},
+		"groups of a mixed list":  {peopleMapping, func(m *mint) { m.claim("groups", []any{"a", 1}) }, `claim "groups" is neither`},
+		"groups on another server": {peopleMapping, func(m *mint) {
+			m.without("groups").claim(claimNames, map[string]any{"groups": "src"}).claim(claimSources, map[string]any{"src": map[string]any{}})
+		}, `leaves its claim "groups" to another server`},
+		"claims on no server":      {peopleMapping, func(m *mint) { m.claim(claimNames, map[string]any{"groups": "src"}) }, "claims on no server"},
+		"claims elsewhere unclear": {peopleMapping, func(m *mint) { m.claim(claimNames, 1) }, "unreadable references"},
+		"sources unclear":          {peopleMapping, func(m *mint) { m.claim(claimSources, 1) }, "unreadable references"},
 
 		"user name by expression empty":    {expressions, func(m *mint) { m.claim("name", "") }, "empty user name"},
 		"user name by expression a number": {expressions, func(m *mint) { m.claim("name", 5) }, "issuer's claimMappings.username cannot be evaluated"},
