@@ -90,15 +90,16 @@ func (m *mirror) Delete(obj any) error {
 func (m *mirror) Replace(objects []any, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	gone := m.known
-	m.known = make(map[types.NamespacedName]types.UID, len(objects))
+	listed := make(map[types.NamespacedName]bool, len(objects))
 	for _, obj := range objects {
 		if err := m.take(obj); err != nil {
 			return err
 		}
+		listed[nameOf(obj.(object))] = true
 	}
-	for name, uid := range gone {
-		if m.known[name] != uid {
+	for name, uid := range m.known {
+		if !listed[name] {
+			delete(m.known, name)
 			m.forget(name, uid)
 		}
 	}
