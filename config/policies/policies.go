@@ -1,0 +1,149 @@
+// Package policies holds the admission policies of this release, as installed from the YAML beside it.
+//
+// The files state every field that the API server would default, so a live object's spec equals the file's.
+package policies
+
+import (
+	"bufio"
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Kinds of the objects of a Set.
+const (
+	KindMutatingPolicy    = "MutatingAdmissionPolicy"
+	KindMutatingBinding   = "MutatingAdmissionPolicyBinding"
+	KindValidatingPolicy  = "ValidatingAdmissionPolicy"
+	KindValidatingBinding = "ValidatingAdmissionPolicyBinding"
+)
+
+// Key names one policy or binding. Policies and their bindings share names, so the kind is part of it.
+type Key struct{ Kind, Name string }
+
+// String is <kind>/<name>.
+func (k Key) String() string { return k.Kind + "/" + k.Name }
+
+// Set is the policies and bindings of one release: pointers to objects of admissionregistration.k8s.io/v1, by
+// key. It is shared and must not be changed.
+type Set map[Key]metav1.Object
+
+// Current returns the set of this release.
+var Current = sync.OnceValue(func() Set {
+	set, err := parse(files)
+	if err != nil {
+		panic(fmt.Sprintf("the embedded admission policies are broken: %v", err)) // a test reads them all
+	}
+	return set
+})
+
+// Accepted returns the sets under which this release works, its own first. An upgrade replaces components
+// before policies, so the set of the release before belongs here too; this is the first release, so there is
+// none.
+func Accepted() []Set { return []Set{Current()} }
+
+// Equal says whether two objects of a Set are of one kind and have the same spec.
+func Equal(a, b metav1.Object) bool {
+	specA, specB := spec(a), spec(b)
+	return specA != nil && apiequality.Semantic.DeepEqual(specA, specB)
+}
+
+func spec(object metav1.Object) any {
+	switch o := object.(type) {
+	case *admissionregistrationv1.MutatingAdmissionPolicy:
+		return &o.Spec
+	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
+		return &o.Spec
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		return &o.Spec
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		return &o.Spec
+	default:
+		return nil
+	}
+}
+
+func newObject(kind string) metav1.Object {
+	switch kind {
+	case KindMutatingPolicy:
+		return &admissionregistrationv1.MutatingAdmissionPolicy{}
+	case KindMutatingBinding:
+		return &admissionregistrationv1.MutatingAdmissionPolicyBinding{}
+	case KindValidatingPolicy:
+		return &admissionregistrationv1.ValidatingAdmissionPolicy{}
+	case KindValidatingBinding:
+		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	default:
+		return nil
+	}
+}
+
+func parse(from fs.FS) (Set, error) {
+	names, err := fs.Glob(from, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	set := Set{}
+	for _, name := range names {
+		if name == "kustomization.yaml" {
+			continue
+		}
+		content, err := fs.ReadFile(from, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := set.parseFile(content); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return set, nil
+}
+
+func (s Set) parseFile(content []byte) error {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.parseDocument(document); err != nil {
+			return err
+		}
+	}
+}
+
+func (s Set) parseDocument(document []byte) error {
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal(document, &meta); err != nil {
+		return err
+	}
+	object := newObject(meta.Kind)
+	if object == nil || meta.APIVersion != admissionregistrationv1.SchemeGroupVersion.String() {
+		return fmt.Errorf("%s %s is no policy or binding of %s", meta.APIVersion, meta.Kind, admissionregistrationv1.SchemeGroupVersion)
+	}
+	if err := yaml.UnmarshalStrict(document, object); err != nil {
+		return err
+	}
+	key := Key{meta.Kind, object.GetName()}
+	if _, twice := s[key]; twice {
+		return fmt.Errorf("%s is there twice", key)
+	}
+	s[key] = object
+	return nil
+}
