@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -155,7 +156,7 @@ func (c *Cluster) prepareAdmin() error {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	if err := c.startStorage(); err != nil {
+	if err := c.startStorage(ctx); err != nil {
 		return err
 	}
 	if err := c.startHelpers(ctx); err != nil {
@@ -181,21 +182,21 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) startStorage() error {
+func (c *Cluster) startStorage(ctx context.Context) error {
 	etcd, err := c.etcdCommand()
 	if err != nil {
 		return err
 	}
-	return c.processes.start(etcd)
+	return c.processes.start(ctx, etcd)
 }
 
 // startHelpers starts issuer and egress, which the API server calls, before it.
 func (c *Cluster) startHelpers(ctx context.Context) error {
 	if !c.options.detached() {
-		return c.serveInProcess(c.issuerServer, c.egressServer)
+		return c.serveInProcess(ctx, c.issuerServer, c.egressServer)
 	}
 	for _, name := range []string{nameIssuer, nameEgress} {
-		if err := c.processes.start(c.helperCommand(name)); err != nil {
+		if err := c.processes.start(ctx, c.helperCommand(name)); err != nil {
 			return err
 		}
 	}
@@ -203,7 +204,7 @@ func (c *Cluster) startHelpers(ctx context.Context) error {
 }
 
 func (c *Cluster) helperCommand(name string) command {
-	args := append(c.options.helper[1:len(c.options.helper):len(c.options.helper)], name, "--state", c.layout.dir)
+	args := slices.Concat(c.options.helper[1:], []string{name, "--dir", c.layout.dir})
 	return command{name: name, path: c.options.helper[0], args: args}
 }
 
@@ -227,7 +228,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.processes.start(server); err != nil {
+	if err := c.processes.start(ctx, server); err != nil {
 		return err
 	}
 	if err := c.processes.await(ctx, "readiness of the API server", c.apiReady); err != nil {
@@ -248,7 +249,7 @@ func (c *Cluster) startControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.processes.start(manager); err != nil {
+	if err := c.processes.start(ctx, manager); err != nil {
 		return err
 	}
 	return c.processes.await(ctx, "the start of the controllers", c.controllersReady)

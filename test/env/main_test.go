@@ -22,19 +22,19 @@ var cluster *Cluster
 
 // TestMain lets the test binary stand for the helper command of detached clusters too.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[2] == "--state" {
-		runHelper(os.Args[1], os.Args[3])
-		return
+	if len(os.Args) == 4 && os.Args[2] == "--dir" {
+		os.Exit(runHelper(os.Args[1], os.Args[3]))
 	}
 	Main(m, &cluster, WithAudit(auditv1.LevelMetadata))
 }
 
-func runHelper(name, stateDir string) {
+func runHelper(name, stateDir string) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	run := map[string]func(context.Context, string) error{nameIssuer: RunIssuer, nameEgress: RunEgress, orphanMaker: makeOrphan}[name]
 	if err := run(ctx, stateDir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
+	return 0
 }

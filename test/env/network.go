@@ -88,15 +88,16 @@ func (c *Cluster) egressServer() (server, error) {
 	return func(ctx context.Context) error { return proxy.Serve(ctx, listener) }, nil
 }
 
-func (c *Cluster) serveInProcess(servers ...func() (server, error)) error {
+// serveInProcess lets the servers outlive the start that ctx bounds.
+func (c *Cluster) serveInProcess(ctx context.Context, servers ...func() (server, error)) error {
 	for _, listen := range servers {
 		serve, err := listen()
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(context.Background())
+		serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		c.stopInProcess = append(c.stopInProcess, cancel)
-		c.inProcess.Go(func() error { return serve(ctx) })
+		c.inProcess.Go(func() error { return serve(serving) })
 	}
 	return nil
 }

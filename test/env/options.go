@@ -29,7 +29,7 @@ func (o *options) detached() bool { return len(o.helper) > 0 }
 
 // Detached keeps the cluster's state in the directory and lets its processes outlive this one: a
 // later Start with the same directory finds what runs, starts what does not, and keeps data, keys
-// and ports. helper is a command that, followed by `issuer --state <dir>` or `egress --state
+// and ports. helper is a command that, followed by `issuer --dir <dir>` or `egress --dir
 // <dir>`, calls RunIssuer or RunEgress.
 func Detached(stateDir string, helper ...string) Option {
 	return func(o *options) { o.stateDir, o.helper = stateDir, helper }

@@ -75,12 +75,12 @@ func reservePort() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	client, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		return 0, err
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	server, err := listener.Accept()
 	if err != nil {
 		return 0, err

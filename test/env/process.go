@@ -100,7 +100,7 @@ type supervisor struct {
 
 // start runs the command. A detached one that already runs exactly so is left alone; one that runs
 // otherwise is replaced.
-func (s *supervisor) start(cmd command) error {
+func (s *supervisor) start(ctx context.Context, cmd command) error {
 	if s.detached {
 		found, err := s.find(cmd.name)
 		if err != nil {
@@ -110,7 +110,7 @@ func (s *supervisor) start(cmd command) error {
 			s.add(found)
 			return nil
 		}
-		if err := s.end(found); err != nil {
+		if err := s.end(ctx, found); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (s *supervisor) launch(cmd command) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	child := exec.Command(cmd.path, cmd.args...)
 	child.Env = append(os.Environ(), cmd.env...)
 	child.Stdout, child.Stderr = log, log
@@ -248,31 +248,31 @@ func (s *supervisor) stop() error {
 	defer s.mu.Unlock()
 	var errs []error
 	for i := len(s.running) - 1; i >= 0; i-- {
-		errs = append(errs, s.end(s.running[i]))
+		errs = append(errs, s.end(context.Background(), s.running[i]))
 	}
 	s.running = nil
 	return errors.Join(errs...)
 }
 
-func (s *supervisor) end(p *process) error {
+func (s *supervisor) end(ctx context.Context, p *process) error {
 	if p == nil || !p.alive() {
 		return nil
 	}
-	if s.detached && p.signal(syscall.SIGTERM, stopGrace) {
+	if s.detached && p.signal(ctx, syscall.SIGTERM, stopGrace) {
 		return nil
 	}
-	if p.signal(syscall.SIGKILL, killGrace) {
+	if p.signal(ctx, syscall.SIGKILL, killGrace) {
 		return nil
 	}
 	return fmt.Errorf("%s (process %d) does not end; kill it by hand", p.Name, p.PID)
 }
 
 // signal tells whether the process ended within the grace.
-func (p *process) signal(sig syscall.Signal, grace time.Duration) bool {
+func (p *process) signal(ctx context.Context, sig syscall.Signal, grace time.Duration) bool {
 	if err := syscall.Kill(p.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		return !p.alive(), nil

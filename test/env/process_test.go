@@ -26,7 +26,7 @@ func makeOrphan(ctx context.Context, dir string) error {
 		return err
 	}
 	s := &supervisor{layout: l}
-	if err := s.start(command{name: "sleep", path: "/bin/sleep", args: []string{"600"}}); err != nil {
+	if err := s.start(ctx, command{name: "sleep", path: "/bin/sleep", args: []string{"600"}}); err != nil {
 		return err
 	}
 	fmt.Println(s.running[0].PID)
@@ -37,7 +37,7 @@ func makeOrphan(ctx context.Context, dir string) error {
 func TestChildrenDieWithTheirParent(t *testing.T) {
 	executable, err := os.Executable()
 	require.NoError(t, err)
-	parent := exec.Command(executable, orphanMaker, "--state", t.TempDir())
+	parent := exec.Command(executable, orphanMaker, "--dir", t.TempDir())
 	output, err := parent.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, parent.Start())
@@ -63,7 +63,7 @@ func newSupervisor(t *testing.T, detached bool) *supervisor {
 
 func TestAwaitTellsOfAProcessThatStopped(t *testing.T) {
 	s := newSupervisor(t, false)
-	require.NoError(t, s.start(command{name: "broken", path: "/bin/sh", args: []string{"-c", "echo no such flag; exit 3"}}))
+	require.NoError(t, s.start(t.Context(), command{name: "broken", path: "/bin/sh", args: []string{"-c", "echo no such flag; exit 3"}}))
 	err := s.await(t.Context(), "readiness", func(context.Context) error { return errors.New("not yet") })
 	require.Error(t, err)
 	for _, part := range []string{"broken stopped", "exit status 3", "no such flag", s.layout.log("broken")} {
@@ -82,7 +82,7 @@ func TestAwaitTellsWhatItLastSaw(t *testing.T) {
 }
 
 func TestStartNamesAMissingProgram(t *testing.T) {
-	err := newSupervisor(t, false).start(command{name: "etcd", path: "/nowhere/etcd"})
+	err := newSupervisor(t, false).start(t.Context(), command{name: "etcd", path: "/nowhere/etcd"})
 	assert.ErrorContains(t, err, "etcd cannot be started from /nowhere/etcd")
 }
 
@@ -92,15 +92,15 @@ func TestDetachedProcessesAreFoundAgain(t *testing.T) {
 	sleep := func(seconds string) command {
 		return command{name: "sleep", path: "/bin/sleep", args: []string{seconds}}
 	}
-	require.NoError(t, first.start(sleep("600")))
+	require.NoError(t, first.start(t.Context(), sleep("600")))
 	pid := first.running[0].PID
 
 	same := again()
-	require.NoError(t, same.start(sleep("600")))
+	require.NoError(t, same.start(t.Context(), sleep("600")))
 	assert.Equal(t, pid, same.running[0].PID, "what runs as asked for is kept")
 
 	changed := again()
-	require.NoError(t, changed.start(sleep("601")))
+	require.NoError(t, changed.start(t.Context(), sleep("601")))
 	assert.NotEqual(t, pid, changed.running[0].PID, "what runs otherwise is replaced")
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Empty(c, birth(pid)) }, patience, tick)
 

@@ -49,7 +49,7 @@ func (c *Cluster) StartRegistry(ctx context.Context, dir, user, password string)
 		// Else it sends traces to a collector that is not there and logs each failure.
 		env: []string{"OTEL_TRACES_EXPORTER=none"},
 	}
-	if err := c.processes.start(cmd); err != nil {
+	if err := c.processes.start(ctx, cmd); err != nil {
 		return nil, err
 	}
 	probe := c.registryProbe(address)
@@ -71,7 +71,7 @@ func (c *Cluster) registryProbe(address string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer response.Body.Close()
+		defer func() { _ = response.Body.Close() }()
 		if response.StatusCode != http.StatusUnauthorized {
 			return fmt.Errorf("the registry answers %s without credentials", response.Status)
 		}

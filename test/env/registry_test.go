@@ -37,7 +37,7 @@ func TestRegistry(t *testing.T) {
 			}
 			response, err := transport.RoundTrip(request)
 			require.NoError(t, err)
-			defer response.Body.Close()
+			defer func() { _ = response.Body.Close() }()
 			assert.Equal(t, tc.want, response.StatusCode)
 		})
 	}

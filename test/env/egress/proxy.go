@@ -59,13 +59,13 @@ func (p *Proxy) connect(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	}
 	upstream, dialErr := p.dial(ctx, r.Host)
 	if dialErr == nil {
-		defer upstream.Close()
+		defer func() { _ = upstream.Close() }()
 	}
 	client, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return // the API server hung up first
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	if _, err := io.WriteString(client, statusLine(dialErr)); err != nil || dialErr != nil {
 		return
 	}

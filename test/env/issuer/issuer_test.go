@@ -61,7 +61,7 @@ func (r running) get(t *testing.T, url string, into any) {
 	t.Helper()
 	response, err := r.client.Get(url)
 	require.NoError(t, err)
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
 }
