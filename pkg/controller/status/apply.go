@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,20 +17,63 @@ const FieldOwner = client.FieldOwner("countersign-controller")
 
 // Apply writes the whole status of obj by server-side apply: status must hold everything that the controllers
 // own in it, because what is left out is removed. The object's UID goes along, so a status never lands on
-// another object that has taken the name. obj itself is not changed.
+// another object that has taken the name. status is a pointer; obj itself is not changed.
 func Apply(ctx context.Context, c client.Client, obj client.Object, status any) error {
-	kind, err := apiutil.GVKForObject(obj, c.Scheme())
+	u, err := configuration(c, obj, status)
 	if err != nil {
 		return err
 	}
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership)
+}
+
+// ApplyIfCurrent is Apply for a status that must not overwrite a newer one: it writes only if obj is still the stored
+// version. If it is not, nothing is written and the error is nil, because the watch that brings the newer version makes
+// the controller look again.
+func ApplyIfCurrent(ctx context.Context, c client.Client, obj client.Object, status any) error {
+	u, err := configuration(c, obj, status)
+	if err != nil {
+		return err
+	}
+	u.SetResourceVersion(obj.GetResourceVersion())
+	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func configuration(c client.Client, obj client.Object, status any) (*unstructured.Unstructured, error) {
+	kind, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return nil, err
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
-		return fmt.Errorf("status of %s %s/%s: %w", kind.Kind, obj.GetNamespace(), obj.GetName(), err)
+		return nil, fmt.Errorf("status of %s %s/%s: %w", kind.Kind, obj.GetNamespace(), obj.GetName(), err)
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	u := &unstructured.Unstructured{Object: map[string]any{"status": withoutNulls(content)}}
 	u.SetGroupVersionKind(kind)
 	u.SetNamespace(obj.GetNamespace())
 	u.SetName(obj.GetName())
 	u.SetUID(obj.GetUID())
-	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership)
+	return u, nil
+}
+
+// withoutNulls drops the nulls that zero times are written as: a schema refuses a null where it allows absence.
+func withoutNulls(fields map[string]any) map[string]any {
+	for name, value := range fields {
+		switch at := value.(type) {
+		case nil:
+			delete(fields, name)
+		case map[string]any:
+			withoutNulls(at)
+		case []any:
+			for _, element := range at {
+				if inner, ok := element.(map[string]any); ok {
+					withoutNulls(inner)
+				}
+			}
+		}
+	}
+	return fields
 }
