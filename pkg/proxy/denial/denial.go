@@ -38,8 +38,10 @@ const (
 type Denial struct {
 	// Reason is one of the reasons of apis/approval/v1alpha1; it decides the status code.
 	Reason string
-	// Detail is one sentence for people, without a full stop at the end.
+	// Detail is one sentence for people.
 	Detail string
+	// Passed tells that the request was allowed and passed on, and that the tool failed.
+	Passed bool
 	// ID is the access log's id of the request.
 	ID string
 	// Namespace and Name are the connector's; empty when the caller may not know of it.
@@ -84,7 +86,7 @@ func (d *Denial) Write(w http.ResponseWriter, method string, dialect Dialect) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	// A refusal must never outlive its reason in somebody's cache.
 	h.Set("Cache-Control", "no-store")
-	h.Set(HeaderVerdict, VerdictDeny)
+	h.Set(HeaderVerdict, d.verdict())
 	h.Set(HeaderReason, d.Reason)
 	h.Set(HeaderRequestID, d.ID)
 	if d.RetryAfter > 0 {
@@ -101,18 +103,26 @@ func (d *Denial) Write(w http.ResponseWriter, method string, dialect Dialect) {
 	}
 }
 
+func (d *Denial) verdict() string {
+	if d.Passed {
+		return VerdictAllow
+	}
+	return VerdictDeny
+}
+
 // retrySeconds rounds up, because 0 would mean at once.
 func (d *Denial) retrySeconds() int {
 	return int((d.RetryAfter + time.Second - 1) / time.Second)
 }
 
-// lines are the parts of the text forms, most important first.
+// lines are the parts of the text forms, most important first. What the first one says already is not repeated.
 func (d *Denial) lines() []string {
-	lines := []string{plaintext.Line(d.Detail, maxDetail) + " (" + d.Reason + ")"}
-	if d.Request != "" {
+	detail := plaintext.Line(d.Detail, maxDetail)
+	lines := []string{strings.TrimRight(detail, ".") + " (" + d.Reason + ")"}
+	if d.Request != "" && !strings.Contains(detail, d.Request) {
 		lines = append(lines, "request for approval: "+plaintext.Line(d.Request, maxName))
 	}
-	if waiting := d.waiting(); waiting != "" {
+	if waiting := d.waiting(detail); waiting != "" {
 		lines = append(lines, "still to answer: "+waiting)
 	}
 	if d.Ask != "" {
@@ -127,10 +137,17 @@ func (d *Denial) lines() []string {
 // sentence is the text form for clients that print one line.
 func (d *Denial) sentence() string { return strings.Join(d.lines(), "; ") }
 
-func (d *Denial) waiting() string {
+// waiting lists who is still to answer; it is empty if the detail names them all.
+func (d *Denial) waiting(detail string) string {
 	texts := make([]string, 0, len(d.WaitingFor))
+	named := true
 	for _, w := range d.WaitingFor {
-		texts = append(texts, waitingText(w))
+		text := waitingText(w)
+		named = named && strings.Contains(detail, text)
+		texts = append(texts, text)
+	}
+	if named {
+		return ""
 	}
 	return strings.Join(texts, ", ")
 }

@@ -113,6 +113,18 @@ func TestEveryAnswerCarriesTheVerdict(t *testing.T) {
 	}
 }
 
+func TestNothingIsSaidTwice(t *testing.T) {
+	d := pending()
+	d.Detail = "Request dev/rcr-abc waits for the answer to rule push from group prod-owners (2 answers) or window."
+	assert.Equal(t, "Request dev/rcr-abc waits for the answer to rule push from group prod-owners (2 answers) or window (ChecksPending); you are seen as alice; id id-1", d.sentence())
+}
+
+func TestAToolThatFailsIsNoDenial(t *testing.T) {
+	res := write(&Denial{Reason: approvalv1alpha1.ReasonToolTimeout, Passed: true}, http.MethodPut, Problem)
+	assert.Equal(t, http.StatusGatewayTimeout, res.StatusCode)
+	assert.Equal(t, VerdictAllow, res.Header.Get(HeaderVerdict))
+}
+
 func TestChallenges(t *testing.T) {
 	tests := map[string]struct {
 		dialect Dialect
