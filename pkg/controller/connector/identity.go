@@ -1,0 +1,145 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/operation"
+)
+
+// inspectIdentity finds out as whom the tool knows the connector. That name matters: whatever it creates was
+// created by nobody in particular.
+func (c *Controller) inspectIdentity(ctx context.Context, connector *connectorsv1alpha1.Connector, secret *corev1.Secret, ca []byte) finding {
+	if connector.Spec.ConnectorClassName != operation.Kubernetes {
+		return finding{identity: string(secret.Data[corev1.BasicAuthUsernameKey])}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	cluster, err := kubernetes.NewForConfig(c.loginConfig(connector, secret, ca))
+	if err != nil {
+		return fault(approvalv1alpha1.ReasonInvalidSpec, "address or certificate cannot be used for a Kubernetes client; check spec.address")
+	}
+	review, err := cluster.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return finding{} // a tool that does not answer now is no fault of the connector; the next look tries again
+	}
+	who := review.Status.UserInfo
+	if reach := c.reach(ctx, cluster, who); reach != "" {
+		f := fault(approvalv1alpha1.ReasonCredentialReachesGuards, reach)
+		f.identity = who.Username
+		return f
+	}
+	return finding{identity: who.Username}
+}
+
+func (c *Controller) loginConfig(connector *connectorsv1alpha1.Connector, secret *corev1.Secret, ca []byte) *rest.Config {
+	config := &rest.Config{
+		Host: connector.Spec.Address, Timeout: c.options.Timeout,
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+	}
+	switch secret.Type {
+	case corev1.SecretTypeBasicAuth:
+		config.Username = string(secret.Data[corev1.BasicAuthUsernameKey])
+		config.Password = string(secret.Data[corev1.BasicAuthPasswordKey])
+	case connectorsv1alpha1.SecretTypeBearerToken:
+		config.BearerToken = strings.TrimSpace(string(secret.Data["token"]))
+	}
+	return config
+}
+
+// reach says what the identity may do that would let it around the gate, if the tool is this very cluster. It
+// is a lint: rights can be given a moment later.
+func (c *Controller) reach(ctx context.Context, cluster kubernetes.Interface, who authenticationv1.UserInfo) string {
+	if !c.isOwnAccount(ctx, who) {
+		return ""
+	}
+	namespaces, err := c.guardedNamespaces(ctx)
+	if err != nil {
+		return ""
+	}
+	for _, namespace := range namespaces {
+		review, err := cluster.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			continue
+		}
+		for _, rule := range review.Status.ResourceRules {
+			if what := forbidden(rule); what != "" {
+				return fmt.Sprintf("the identity %s behind the connector's credentials may %s in namespace %s, which leads around the gate; take that right away", who.Username, what, namespace)
+			}
+		}
+	}
+	return ""
+}
+
+// isOwnAccount tells whether the identity is a service account of this cluster: by UID, because names repeat.
+func (c *Controller) isOwnAccount(ctx context.Context, who authenticationv1.UserInfo) bool {
+	parts := strings.Split(strings.TrimPrefix(who.Username, "system:serviceaccount:"), ":")
+	if len(parts) != 2 || !strings.HasPrefix(who.Username, "system:serviceaccount:") {
+		return false
+	}
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	err := c.reader.Get(ctx, client.ObjectKey{Namespace: parts[0], Name: parts[1]}, account)
+	return err == nil && string(account.UID) == who.UID
+}
+
+// guardedNamespaces are those in which we or connectors keep Secrets.
+func (c *Controller) guardedNamespaces(ctx context.Context) ([]string, error) {
+	var all connectorsv1alpha1.ConnectorList
+	if err := c.client.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	namespaces := sets.New(c.options.Namespace)
+	for i := range all.Items {
+		namespaces.Insert(all.Items[i].Namespace)
+	}
+	return sets.List(namespaces), nil
+}
+
+// guards are the rights that lead around the gate.
+var guards = []struct {
+	group, resource string
+	verbs           []string
+	what            string
+}{
+	{"", "secrets", []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, "reach secrets"},
+	{"", "pods", []string{"create"}, "create pods"},
+	{"", "serviceaccounts/token", []string{"create"}, "create serviceaccounts/token"},
+}
+
+// forbidden names what of a rule leads around the gate; empty if nothing does.
+func forbidden(rule authorizationv1.ResourceRule) string {
+	for _, group := range []string{approvalv1alpha1.GroupVersion.Group, connectorsv1alpha1.GroupVersion.Group, approvalv1alpha1.AuthorityGroup} {
+		if matches(rule.APIGroups, group) && len(rule.Resources) > 0 && len(rule.Verbs) > 0 {
+			return strings.Join(rule.Verbs, ", ") + " " + strings.Join(rule.Resources, ", ") + " of " + group
+		}
+	}
+	for _, guard := range guards {
+		if matches(rule.APIGroups, guard.group) && matches(rule.Resources, guard.resource) &&
+			slices.ContainsFunc(guard.verbs, func(verb string) bool { return matches(rule.Verbs, verb) }) {
+			return guard.what
+		}
+	}
+	return ""
+}
+
+func matches(list []string, value string) bool {
+	_, subresource, _ := strings.Cut(value, "/")
+	return slices.Contains(list, value) || slices.Contains(list, "*") ||
+		subresource != "" && slices.Contains(list, "*/"+subresource)
+}
