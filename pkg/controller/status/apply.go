@@ -30,16 +30,22 @@ func Apply(ctx context.Context, c client.Client, obj client.Object, status any) 
 // version. If it is not, nothing is written and the error is nil, because the watch that brings the newer version makes
 // the controller look again.
 func ApplyIfCurrent(ctx context.Context, c client.Client, obj client.Object, status any) error {
+	_, err := TryApply(ctx, c, obj, status)
+	return err
+}
+
+// TryApply is ApplyIfCurrent for who must know whether it wrote, because more is to be done only then.
+func TryApply(ctx context.Context, c client.Client, obj client.Object, status any) (written bool, err error) {
 	u, err := configuration(c, obj, status)
 	if err != nil {
-		return err
+		return false, err
 	}
 	u.SetResourceVersion(obj.GetResourceVersion())
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 func configuration(c client.Client, obj client.Object, status any) (*unstructured.Unstructured, error) {
