@@ -195,6 +195,10 @@ func (c *Cluster) startHelpers(ctx context.Context) error {
 	if !c.options.detached() {
 		return c.serveInProcess(ctx, c.issuerServer, c.egressServer)
 	}
+	// Nothing here starts a registry, but Stop has to find those of an earlier Start.
+	if err := c.processes.adopt(c.registryNames()...); err != nil {
+		return err
+	}
 	for _, name := range []string{nameIssuer, nameEgress} {
 		if err := c.processes.start(ctx, c.helperCommand(name)); err != nil {
 			return err

@@ -48,6 +48,11 @@ func TestDetachedClusterKeepsItsState(t *testing.T) {
 	attached, err := Attach(t.Context(), dir)
 	require.NoError(t, err)
 	require.Equal(t, running, pids(attached))
+	images, err := attached.StartRegistry(t.Context(), filepath.Join(dir, "images"), "robot", "secret")
+	require.NoError(t, err)
+	running = pids(attached)
+	require.Len(t, running, 6)
+	assert.Equal(t, running, pids(start()), "a registry is known to every handle")
 	require.NoError(t, attached.Stop())
 	for name, pid := range running {
 		assert.Empty(t, birth(pid), "%s still runs", name)
@@ -60,6 +65,9 @@ func TestDetachedClusterKeepsItsState(t *testing.T) {
 	_, err = first.Client().CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
 	assert.NoError(t, err, "data, address and credentials are those of before")
 	assertEgressWorks(t, again)
+	imagesAgain, err := again.StartRegistry(t.Context(), filepath.Join(dir, "images"), "robot", "secret")
+	require.NoError(t, err)
+	assert.Equal(t, images.Address, imagesAgain.Address)
 }
 
 // assertEgressWorks reaches the API server through the helper process, by its cluster IP.

@@ -78,14 +78,15 @@ func newOptions(opts []Option) (*options, error) {
 	if o.stateDir != "" && !o.detached() {
 		return nil, errors.New("a detached cluster needs a helper command; pass one to Detached")
 	}
-	if o.binaries == "" {
-		root, err := repositoryRoot()
-		if err != nil {
-			return nil, err
-		}
-		o.binaries = filepath.Join(root, "bin")
-	}
 	return o, nil
+}
+
+func (o *options) binariesDir() (string, error) {
+	if o.binaries != "" {
+		return o.binaries, nil
+	}
+	root, err := repositoryRoot()
+	return filepath.Join(root, "bin"), err
 }
 
 // repositoryRoot is the nearest parent of the working directory that holds test/cluster.
@@ -106,7 +107,11 @@ func repositoryRoot() (string, error) {
 
 // binary returns the path of a cluster binary. KUBEBUILDER_ASSETS replaces etcd and the API server.
 func (o *options) binary(name string) (string, error) {
-	dir, remedy := o.binaries, "build it with `make cluster`"
+	dir, err := o.binariesDir()
+	if err != nil {
+		return "", err
+	}
+	remedy := "build it with `make cluster`"
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && (name == nameEtcd || name == nameAPIServer) {
 		dir, remedy = assets, "correct or unset KUBEBUILDER_ASSETS"
 	}

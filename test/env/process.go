@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -125,9 +126,11 @@ func (s *supervisor) start(ctx context.Context, cmd command) error {
 	return nil
 }
 
+// add takes the place of an earlier process of the same name.
 func (s *supervisor) add(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.running = slices.DeleteFunc(s.running, func(earlier *process) bool { return earlier.Name == p.Name })
 	s.running = append(s.running, p)
 }
 
