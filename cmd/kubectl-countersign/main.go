@@ -1,0 +1,26 @@
+// Command kubectl-countersign asks for the use of protected objects, answers, waits and explains; alone or as a plugin of
+// kubectl.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/AlaudaDevops/countersign/pkg/cli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	// The client library logs; people read the program's own sentences.
+	ctrllog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return cli.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
+)
+
+// displayName is how people call the program, alone or as a plugin of kubectl.
+const displayName = "kubectl countersign"
+
+// program is what all verbs share.
+type program struct {
+	streams genericiooptions.IOStreams
+	flags   *genericclioptions.ConfigFlags
+	clock   clock.WithTicker
+	// dial connects to the API server; tests put their own in its place.
+	dial func(*program) (*cluster, error)
+	// terminal says that somebody watches standard error.
+	terminal bool
+}
+
+// New returns the command with all its verbs, reading the flags that kubectl has too.
+func New(streams genericiooptions.IOStreams) *cobra.Command {
+	return newProgram(streams).command()
+}
+
+// Run executes one command line, without the program's name, and returns its exit code. It prints errors itself.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	return newProgram(streams).run(ctx, args)
+}
+
+func newProgram(streams genericiooptions.IOStreams) *program {
+	flags := genericclioptions.NewConfigFlags(true)
+	// --proxy-url is Countersign's proxy here; the kubeconfig still names one for the API server.
+	flags.ProxyURL = nil
+	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, terminal: isTerminal(streams.ErrOut)}
+}
+
+func isTerminal(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.command()
+	root.SetArgs(args)
+	executed, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return ExitDone
+	}
+	var known *failure
+	if !errors.As(err, &known) {
+		// Verbs return failures only, so this is cobra's: the command line could not be understood.
+		known = &failure{code: ExitUsage, text: firstLine(err.Error())}
+	}
+	if known.text != "" {
+		fmt.Fprintln(p.streams.ErrOut, "error: "+known.text)
+	}
+	if known.code == ExitUsage {
+		fmt.Fprintf(p.streams.ErrOut, "See '%s --help' for usage and examples.\n", executed.CommandPath())
+	}
+	return known.code
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func (p *program) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:         "kubectl-countersign",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: displayName},
+		Short:       "Ask for the use of protected objects, answer, wait and explain",
+		Long: `Ask for the use of protected objects, answer, wait and explain.
+
+Exit codes: 0 done, 1 error, 2 usage, 3 denied or rejected, 4 still pending, 5 not found.`,
+		Example: example(`
+# Ask to push to the production registry for two hours, and wait for the answer
+{{}} request connector/prod-harbor -n prod --in team-a --reason "promote 1.4.2" --for 2h --wait
+
+# See what waits for your answer, and answer
+{{}} list --inbox
+{{}} approve rcr-2c7f -n prod
+
+# Why is it refused?
+{{}} explain connector/prod-harbor -n prod --method PUT --path /v2/app/manifests/1`),
+		SilenceErrors: true, SilenceUsage: true,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(p.streams.In)
+	root.SetOut(p.streams.Out)
+	root.SetErr(p.streams.ErrOut)
+	p.flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain())
+	return root
+}
+
+// example indents and names the program, so that texts read the same whatever the name is.
+func example(text string) string {
+	text = strings.ReplaceAll(strings.TrimSpace(text), "{{}}", displayName)
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
+}
+
+// verb makes a command whose errors are failures.
+func verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return asFailure(run(cmd.Context(), args)) }
+	return cmd
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+)
+
+// cluster is the API server as the caller reaches it.
+type cluster struct {
+	client.WithWatch
+	config *rest.Config
+}
+
+// scheme holds the kinds that the verbs read as Go types.
+func scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{approvalv1alpha1.AddToScheme, corev1.AddToScheme, authenticationv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(fmt.Sprintf("two Go types claim one kind: %v", err))
+		}
+	}
+	return s
+}
+
+func dial(p *program) (*cluster, error) {
+	config, err := p.flags.ToRESTConfig()
+	if err != nil {
+		return nil, kubeconfigError(err)
+	}
+	config.WarningHandlerWithContext = warnings{p.streams.ErrOut}
+	mapper, err := p.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme(), Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{WithWatch: c, config: config}, nil
+}
+
+func kubeconfigError(err error) error {
+	if clientcmd.IsEmptyConfig(err) {
+		return fail(ExitError, "there is no kubeconfig: set KUBECONFIG or --kubeconfig")
+	}
+	return fail(ExitError, "the kubeconfig cannot be used: %s", sentence(err))
+}
+
+// warnings prints what the API server and admission warn of.
+type warnings struct{ out io.Writer }
+
+func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
+	if code == 299 && text != "" {
+		fmt.Fprintln(w.out, "warning: "+show(text))
+	}
+}
+
+// namespace is that of -n, else of the kubeconfig's context.
+func (p *program) namespace() (string, error) {
+	ns, _, err := p.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", kubeconfigError(err)
+	}
+	return ns, nil
+}
+
+// homeNamespace is that of the kubeconfig's context, whatever -n says.
+func (p *program) homeNamespace() (string, error) {
+	home := genericclioptions.ConfigFlags{KubeConfig: p.flags.KubeConfig, Context: p.flags.Context, ClusterName: p.flags.ClusterName}
+	ns, _, err := home.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", kubeconfigError(err)
+	}
+	return ns, nil
+}
+
+// whoami is the caller as the API server sees him.
+func (c *cluster) whoami(ctx context.Context) (approvalv1alpha1.Identity, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err != nil {
+		return approvalv1alpha1.Identity{}, err
+	}
+	user := review.Status.UserInfo
+	if user.Username == "" {
+		return approvalv1alpha1.Identity{}, errors.New("the API server does not say who you are: log in again")
+	}
+	return approvalv1alpha1.Identity{Username: user.Username, UID: user.UID, Groups: user.Groups}, nil
+}
+
+// unreadable tells that the caller may not see something, or that it is not there: what is then left out of a
+// description, and not reported.
+func unreadable(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Exit codes of every verb.
+const (
+	// ExitDone means that what was asked for is done: asked, answered, granted, allowed.
+	ExitDone = 0
+	// ExitError is everything that has no code of its own.
+	ExitError = 1
+	// ExitUsage means that the command line cannot be understood; nothing was done.
+	ExitUsage = 2
+	// ExitDenied means that the server refused, a check rejected, or the request ended without a grant.
+	ExitDenied = 3
+	// ExitPending means that the answer is still open.
+	ExitPending = 4
+	// ExitNotFound means that nothing of that name is there.
+	ExitNotFound = 5
+)
+
+// failure is an error with an exit code. An empty text means that the user was told already.
+type failure struct {
+	code int
+	text string
+}
+
+func (f *failure) Error() string { return f.text }
+
+func fail(code int, format string, args ...any) error {
+	return &failure{code: code, text: fmt.Sprintf(format, args...)}
+}
+
+func usage(format string, args ...any) error { return fail(ExitUsage, format, args...) }
+
+// told ends the program with a code after the user has read why.
+func told(code int) error {
+	if code == ExitDone {
+		return nil
+	}
+	return &failure{code: code}
+}
+
+// asFailure gives every error of a verb a code and one sentence.
+func asFailure(err error) error {
+	var known *failure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &failure{code: codeOf(err), text: sentence(err)}
+}
+
+func codeOf(err error) int {
+	var known *failure
+	switch {
+	case errors.As(err, &known):
+		return known.code
+	case apierrors.IsNotFound(err):
+		return ExitNotFound
+	case apierrors.IsForbidden(err), refusedByAdmission(err):
+		return ExitDenied
+	}
+	return ExitError
+}
