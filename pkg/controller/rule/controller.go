@@ -1,0 +1,177 @@
+// Package rule says whether checks can be made from rules.
+package rule
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/checks"
+	"github.com/AlaudaDevops/countersign/pkg/checks/trial"
+	"github.com/AlaudaDevops/countersign/pkg/controller/status"
+	"github.com/AlaudaDevops/countersign/pkg/operation"
+)
+
+// How often a rule is looked at again: other admission of the cluster, and objects that are no connectors, change
+// unseen.
+const (
+	recheckReady    = 10 * time.Minute
+	recheckNotReady = 15 * time.Second
+)
+
+// Controller reconciles rules.
+type Controller struct {
+	client   client.Client
+	reader   client.Reader // uncached: protected objects are of any kind
+	registry *checks.Registry
+	recorder events.EventRecorder
+}
+
+// NewController returns a Controller. reader must not be a cache.
+func NewController(c client.Client, reader client.Reader, registry *checks.Registry, recorder events.EventRecorder) *Controller {
+	return &Controller{client: c, reader: reader, registry: registry, recorder: recorder}
+}
+
+// Register adds the controller to the manager. Rules are looked at again when their check kind or connector
+// changes.
+func (c *Controller) Register(_ context.Context, mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("rule").
+		For(&approvalv1alpha1.ResourceCheckRule{}).
+		Watches(&approvalv1alpha1.CheckKind{}, handler.EnqueueRequestsFromMapFunc(c.rulesOfKind)).
+		Watches(&connectorsv1alpha1.Connector{}, handler.EnqueueRequestsFromMapFunc(c.rulesOfConnector), builder.OnlyMetadata).
+		Complete(c)
+}
+
+func (c *Controller) rulesOfKind(ctx context.Context, obj client.Object) []ctrl.Request {
+	kind, ok := obj.(*approvalv1alpha1.CheckKind)
+	if !ok {
+		return nil
+	}
+	return c.rules(ctx, "", func(rule *approvalv1alpha1.ResourceCheckRule) bool {
+		return rule.Spec.CheckTemplate.Kind == kind.Spec.Kind
+	})
+}
+
+func (c *Controller) rulesOfConnector(ctx context.Context, obj client.Object) []ctrl.Request {
+	return c.rules(ctx, obj.GetNamespace(), func(rule *approvalv1alpha1.ResourceCheckRule) bool {
+		return rule.Spec.ObjectRef.Kind == connectorsv1alpha1.KindConnector && rule.Spec.ObjectRef.Name == obj.GetName()
+	})
+}
+
+func (c *Controller) rules(ctx context.Context, namespace string, wanted func(*approvalv1alpha1.ResourceCheckRule) bool) []ctrl.Request {
+	var list approvalv1alpha1.ResourceCheckRuleList
+	if err := c.client.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "rules cannot be listed")
+		return nil
+	}
+	var requests []ctrl.Request
+	for i := range list.Items {
+		if wanted(&list.Items[i]) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}
+
+// Reconcile brings the status of one rule up to date.
+func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var rule approvalv1alpha1.ResourceCheckRule
+	if err := c.client.Get(ctx, req.NamespacedName, &rule); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !rule.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	found, err := c.inspect(ctx, &rule)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	recheck := recheckReady
+	if found.Reason != "" {
+		recheck = recheckNotReady
+	}
+	return ctrl.Result{RequeueAfter: recheck}, c.writeStatus(ctx, &rule, found)
+}
+
+// inspect finds the first thing that keeps the rule from asking.
+func (c *Controller) inspect(ctx context.Context, rule *approvalv1alpha1.ResourceCheckRule) (trial.Finding, error) {
+	if when := rule.Spec.When; when != nil && when.HTTP != nil {
+		if _, err := operation.NewHTTPMatch(when.HTTP.Methods, when.HTTP.Paths); err != nil {
+			return trial.Finding{Reason: approvalv1alpha1.ReasonInvalidSpec, Message: fmt.Sprintf(
+				"spec.when cannot be read, so the rule applies to everything: %v", err)}, nil
+		}
+	}
+	found, err := trial.Run(ctx, c.client, c.registry, rule)
+	if err != nil || found.Reason != "" {
+		return found, err
+	}
+	return c.inspectObject(ctx, rule), nil
+}
+
+// inspectObject tells of an object that is not there: the rule may have come first.
+func (c *Controller) inspectObject(ctx context.Context, rule *approvalv1alpha1.ResourceCheckRule) trial.Finding {
+	ref := rule.Spec.ObjectRef
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+	err := c.reader.Get(ctx, client.ObjectKey{Namespace: rule.Namespace, Name: ref.Name}, object)
+	if apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
+		return trial.Finding{Reason: approvalv1alpha1.ReasonObjectMissing, Message: fmt.Sprintf(
+			"there is no %s %s in namespace %s yet; the rule applies as soon as there is", ref.Kind, ref.Name, rule.Namespace)}
+	}
+	return trial.Finding{}
+}
+
+func (c *Controller) writeStatus(ctx context.Context, rule *approvalv1alpha1.ResourceCheckRule, found trial.Finding) error {
+	condition := readyCondition(rule, found)
+	next := approvalv1alpha1.ResourceCheckRuleStatus{
+		ObservedGeneration: rule.Generation,
+		Conditions:         append([]metav1.Condition(nil), rule.Status.Conditions...),
+	}
+	apimeta.SetStatusCondition(&next.Conditions, condition)
+	if equality.Semantic.DeepEqual(rule.Status, next) {
+		return nil
+	}
+	if err := status.Apply(ctx, c.client, rule, next); err != nil {
+		return err
+	}
+	before := apimeta.FindStatusCondition(rule.Status.Conditions, approvalv1alpha1.ConditionReady)
+	if before == nil || before.Reason != condition.Reason {
+		c.recorder.Eventf(rule, nil, eventType(found), condition.Reason, "Inspect", "%s", condition.Message)
+	}
+	return nil
+}
+
+func readyCondition(rule *approvalv1alpha1.ResourceCheckRule, found trial.Finding) metav1.Condition {
+	if found.Reason == "" {
+		return metav1.Condition{
+			Type: approvalv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: approvalv1alpha1.ReasonReady,
+			ObservedGeneration: rule.Generation, Message: "checks can be made from this rule",
+		}
+	}
+	return metav1.Condition{
+		Type: approvalv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: found.Reason,
+		ObservedGeneration: rule.Generation, Message: found.Message,
+	}
+}
+
+func eventType(found trial.Finding) string {
+	if found.Reason == "" {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
+}
