@@ -84,7 +84,7 @@ func (c *Cluster) Anonymous() *rest.Config {
 // issuer.DefaultTTL. The email is the user name; equal emails have an equal UID.
 func (c *Cluster) Person(email string, groups ...string) (*rest.Config, error) {
 	token, err := c.issuer.Mint(issuer.Claims{
-		Subject:  subjectOf(email),
+		Subject:  Subject(email),
 		Email:    email,
 		Groups:   groups,
 		Audience: []string{ClientID},
@@ -102,7 +102,9 @@ func (c *Cluster) Bearer(token string) *rest.Config {
 	return cfg
 }
 
-func subjectOf(email string) string {
+// Subject returns the identifier that the issuer keeps for the person with this email (sub); the
+// cluster takes it for the user's UID.
+func Subject(email string) string {
 	sum := sha256.Sum256([]byte(email))
 	return hex.EncodeToString(sum[:8])
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,8 +65,8 @@ func Start(ctx context.Context, opts ...Option) (*Cluster, error) {
 
 // Attach returns a handle on a detached cluster that runs, without starting anything. Stop ends it.
 func Attach(ctx context.Context, stateDir string) (*Cluster, error) {
-	if !exists(filepath.Join(stateDir, "run", "ports.json")) {
-		return nil, fmt.Errorf("there is no cluster in %s; start one first", stateDir)
+	if _, err := existingLayout(stateDir); err != nil {
+		return nil, err
 	}
 	c, err := newCluster(&options{stateDir: stateDir, helper: []string{os.Args[0]}})
 	if err != nil {
@@ -156,6 +155,9 @@ func (c *Cluster) prepareAdmin() error {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
+	if err := c.adopt(); err != nil {
+		return err
+	}
 	if err := c.startStorage(ctx); err != nil {
 		return err
 	}
@@ -182,6 +184,15 @@ func (c *Cluster) start(ctx context.Context) error {
 	return nil
 }
 
+// adopt takes over what an earlier Start left running, registries and programs included, so that
+// Stop ends it.
+func (c *Cluster) adopt() error {
+	if !c.options.detached() {
+		return nil
+	}
+	return c.processes.adopt()
+}
+
 func (c *Cluster) startStorage(ctx context.Context) error {
 	etcd, err := c.etcdCommand()
 	if err != nil {
@@ -194,10 +205,6 @@ func (c *Cluster) startStorage(ctx context.Context) error {
 func (c *Cluster) startHelpers(ctx context.Context) error {
 	if !c.options.detached() {
 		return c.serveInProcess(ctx, c.issuerServer, c.egressServer)
-	}
-	// Nothing here starts a registry, but Stop has to find those of an earlier Start.
-	if err := c.processes.adopt(c.registryNames()...); err != nil {
-		return err
 	}
 	for _, name := range []string{nameIssuer, nameEgress} {
 		if err := c.processes.start(ctx, c.helperCommand(name)); err != nil {
@@ -278,11 +285,6 @@ func (c *Cluster) stop() error {
 		return err
 	}
 	return errors.Join(err, c.layout.remove())
-}
-
-func (c *Cluster) adopt() error {
-	names := []string{nameEtcd, nameIssuer, nameEgress, nameAPIServer, nameControllerManager}
-	return c.processes.adopt(append(names, c.registryNames()...)...)
 }
 
 func exists(path string) bool {

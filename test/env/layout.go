@@ -53,7 +53,7 @@ func (l layout) socket(name string) string { return filepath.Join(l.sockets, nam
 func (l layout) etcdData() string     { return filepath.Join(l.dir, "etcd") }
 func (l layout) etcdSocket() string   { return l.socket("etcd.sock") }
 func (l layout) egressSocket() string { return l.socket(longestSocketName) }
-func (l layout) auditLog() string     { return filepath.Join(l.dir, "audit.log") }
+func (l layout) auditLog() string     { return l.log("audit") }
 func (l layout) routes() string       { return l.run("routes.json") }
 func (l layout) ports() string        { return l.run("ports.json") }
 func (l layout) issuerKeys() string   { return filepath.Join(l.pki(), "issuer.pem") }

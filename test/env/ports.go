@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 )
@@ -54,13 +52,6 @@ func (p *ports) address(name string) (string, error) {
 		return "", err
 	}
 	return loopback(port), os.WriteFile(p.path, append(content, '\n'), 0o600)
-}
-
-// names lists what has a port, in order.
-func (p *ports) names() []string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Sorted(maps.Keys(p.known))
 }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -28,19 +31,23 @@ const (
 	killGrace = 5 * time.Second
 	// logTail is how much of a log an error quotes.
 	logTail = 2048
+	// recordSuffix ends the names of the files in which detached processes are found again.
+	recordSuffix = ".pid.json"
 )
 
 // command is a process to run.
 type command struct {
 	name string
 	path string
-	args []string
-	env  []string // added to the parent's
+	// version tells builds of the same path apart; empty when that does not matter.
+	version string
+	args    []string
+	env     []string // added to the parent's
 }
 
 // digest changes when the process would have to be started again to be as asked for.
 func (c command) digest() string {
-	sum := sha256.Sum256([]byte(strings.Join(append(append([]string{c.path}, c.args...), c.env...), "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join(slices.Concat([]string{c.path, c.version}, c.args, c.env), "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -182,7 +189,7 @@ func (s *supervisor) record(p *process) error {
 	return os.WriteFile(s.recordPath(p.Name), content, 0o600)
 }
 
-func (s *supervisor) recordPath(name string) string { return s.layout.run(name + ".pid.json") }
+func (s *supervisor) recordPath(name string) string { return s.layout.run(name + recordSuffix) }
 
 // find returns the recorded process of that name, nil when it does not run.
 func (s *supervisor) find(name string) (*process, error) {
@@ -203,8 +210,12 @@ func (s *supervisor) find(name string) (*process, error) {
 	return found, nil
 }
 
-// adopt takes over all recorded processes that still run.
-func (s *supervisor) adopt(names ...string) error {
+// adopt takes over all recorded processes that still run, the first started first.
+func (s *supervisor) adopt() error {
+	names, err := s.recorded()
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		found, err := s.find(name)
 		if err != nil {
@@ -215,6 +226,23 @@ func (s *supervisor) adopt(names ...string) error {
 		}
 	}
 	return nil
+}
+
+// recorded names every process that was ever started detached in this layout, the last started last.
+func (s *supervisor) recorded() ([]string, error) {
+	records, err := filepath.Glob(s.recordPath("*"))
+	if err != nil {
+		return nil, err
+	}
+	started := map[string]time.Time{}
+	for _, record := range records {
+		info, err := os.Stat(record)
+		if err != nil {
+			return nil, err
+		}
+		started[strings.TrimSuffix(filepath.Base(record), recordSuffix)] = info.ModTime()
+	}
+	return slices.SortedFunc(maps.Keys(started), func(a, b string) int { return started[a].Compare(started[b]) }), nil
 }
 
 // await polls until check succeeds. It gives up when the context ends or any process stops.
@@ -257,6 +285,18 @@ func (s *supervisor) stop() error {
 	return errors.Join(errs...)
 }
 
+// kill ends all processes at once, for a cluster whose state is thrown away.
+func (s *supervisor) kill() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var killed errgroup.Group
+	for _, p := range s.running {
+		killed.Go(func() error { return p.kill(context.Background()) })
+	}
+	s.running = nil
+	return killed.Wait()
+}
+
 func (s *supervisor) end(ctx context.Context, p *process) error {
 	if p == nil || !p.alive() {
 		return nil
@@ -264,7 +304,11 @@ func (s *supervisor) end(ctx context.Context, p *process) error {
 	if s.detached && p.signal(ctx, syscall.SIGTERM, stopGrace) {
 		return nil
 	}
-	if p.signal(ctx, syscall.SIGKILL, killGrace) {
+	return p.kill(ctx)
+}
+
+func (p *process) kill(ctx context.Context) error {
+	if !p.alive() || p.signal(ctx, syscall.SIGKILL, killGrace) {
 		return nil
 	}
 	return fmt.Errorf("%s (process %d) does not end; kill it by hand", p.Name, p.PID)

@@ -105,7 +105,7 @@ func TestDetachedProcessesAreFoundAgain(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Empty(c, birth(pid)) }, patience, tick)
 
 	adopter := again()
-	require.NoError(t, adopter.adopt("sleep", "never-started"))
+	require.NoError(t, adopter.adopt())
 	require.Len(t, adopter.running, 1)
 	require.NoError(t, adopter.stop())
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.False(c, changed.running[0].alive()) }, patience, tick)

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
@@ -29,9 +27,10 @@ type Registry struct {
 }
 
 // StartRegistry starts an OCI registry with one user. Images are kept in the directory; its base
-// name names the registry, so two registries need two names. It ends with the cluster.
+// name names the registry's process and log, so two registries need two names. It ends with the
+// cluster.
 func (c *Cluster) StartRegistry(ctx context.Context, dir, user, password string) (*Registry, error) {
-	name := registryPrefix + filepath.Base(dir)
+	name := registryName(dir)
 	path, err := c.options.binary(nameRegistry)
 	if err != nil {
 		return nil, err
@@ -54,6 +53,14 @@ func (c *Cluster) StartRegistry(ctx context.Context, dir, user, password string)
 	}
 	probe := c.registryProbe(address)
 	return &Registry{Address: address}, c.processes.await(ctx, "serving of the registry", probe)
+}
+
+func registryName(dir string) string {
+	base := filepath.Base(dir)
+	if base == nameRegistry {
+		return nameRegistry
+	}
+	return registryPrefix + base
 }
 
 // registryProbe succeeds when the registry asks for credentials.
@@ -118,9 +125,4 @@ func (c *Cluster) writeUsers(name, user, password string) (string, error) {
 		return "", fmt.Errorf("the password of registry user %q cannot be hashed; choose one of at most 72 bytes: %w", user, err)
 	}
 	return c.layout.writeConf(name+".htpasswd", fmt.Appendf(nil, "%s:%s\n", user, hash))
-}
-
-// registryNames lists the registries that this cluster ever had.
-func (c *Cluster) registryNames() []string {
-	return slices.DeleteFunc(c.ports.names(), func(name string) bool { return !strings.HasPrefix(name, registryPrefix) })
 }
