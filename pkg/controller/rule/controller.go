@@ -16,7 +16,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
@@ -39,32 +41,39 @@ type Controller struct {
 	reader   client.Reader // uncached: protected objects are of any kind
 	registry *checks.Registry
 	recorder events.EventRecorder
+	kinds    chan event.TypedGenericEvent[client.Object]
 }
 
 // NewController returns a Controller. reader must not be a cache.
 func NewController(c client.Client, reader client.Reader, registry *checks.Registry, recorder events.EventRecorder) *Controller {
-	return &Controller{client: c, reader: reader, registry: registry, recorder: recorder}
+	return &Controller{
+		client: c, reader: reader, registry: registry, recorder: recorder,
+		kinds: make(chan event.TypedGenericEvent[client.Object], 1),
+	}
 }
 
-// Register adds the controller to the manager. Rules are looked at again when their check kind or connector
-// changes.
+// Register adds the controller to the manager. Rules are looked at again when check kinds or their connector
+// change. The registry tells of kinds, not a watch, because it is the registry that is asked.
 func (c *Controller) Register(_ context.Context, mgr ctrl.Manager) error {
+	c.registry.OnChange(c.kindChanged)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("rule").
 		For(&approvalv1alpha1.ResourceCheckRule{}).
-		Watches(&approvalv1alpha1.CheckKind{}, handler.EnqueueRequestsFromMapFunc(c.rulesOfKind)).
+		WatchesRawSource(source.Channel(c.kinds, handler.EnqueueRequestsFromMapFunc(c.allRules))).
 		Watches(&connectorsv1alpha1.Connector{}, handler.EnqueueRequestsFromMapFunc(c.rulesOfConnector), builder.OnlyMetadata).
 		Complete(c)
 }
 
-func (c *Controller) rulesOfKind(ctx context.Context, obj client.Object) []ctrl.Request {
-	kind, ok := obj.(*approvalv1alpha1.CheckKind)
-	if !ok {
-		return nil
+// kindChanged does not block: one waiting event is as good as many.
+func (c *Controller) kindChanged(schema.GroupKind) {
+	select {
+	case c.kinds <- event.TypedGenericEvent[client.Object]{Object: &approvalv1alpha1.CheckKind{}}:
+	default:
 	}
-	return c.rules(ctx, "", func(rule *approvalv1alpha1.ResourceCheckRule) bool {
-		return rule.Spec.CheckTemplate.Kind == kind.Spec.Kind
-	})
+}
+
+func (c *Controller) allRules(ctx context.Context, _ client.Object) []ctrl.Request {
+	return c.rules(ctx, "", func(*approvalv1alpha1.ResourceCheckRule) bool { return true })
 }
 
 func (c *Controller) rulesOfConnector(ctx context.Context, obj client.Object) []ctrl.Request {
