@@ -143,3 +143,10 @@ func (c Config) Kinds() []schema.GroupKind {
 	}
 	return kinds
 }
+
+// HasRunsBelow tells whether runs of the kind start other runs, so that their tasks are contexts of their own.
+func (c Config) HasRunsBelow(kind schema.GroupKind) bool {
+	return slices.ContainsFunc(c.Hops, func(hop ConfiguredHop) bool {
+		return hop.Owner.groupKind() == kind && c.IsRun(hop.Child.groupKind())
+	})
+}
