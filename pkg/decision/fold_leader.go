@@ -2,9 +2,9 @@ package decision
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/fingerprint"
@@ -71,20 +71,16 @@ func standing(r *approvalv1alpha1.ResourceCheckRequest) int {
 	return 1
 }
 
-// LastEnded is the UID of the request that ended last among those with one fingerprint; empty if none did.
-func LastEnded(equals []*approvalv1alpha1.ResourceCheckRequest) types.UID {
-	var last *approvalv1alpha1.ResourceCheckRequest
+// EndedKey is a text that changes with every request of one fingerprint that ends, for names that must differ from those
+// of earlier asking. It does not rest on the time of the last end, because times have the precision of a second and two
+// requests may well end within one.
+func EndedKey(equals []*approvalv1alpha1.ResourceCheckRequest) string {
+	var ended []string
 	for _, r := range equals {
-		if r.Status.Ended != nil && (last == nil || endedAfter(r, last)) {
-			last = r
+		if r.Status.Ended != nil {
+			ended = append(ended, string(r.UID))
 		}
 	}
-	if last == nil {
-		return ""
-	}
-	return last.UID
-}
-
-func endedAfter(a, b *approvalv1alpha1.ResourceCheckRequest) bool {
-	return cmp.Or(a.Status.Ended.At.Compare(b.Status.Ended.At.Time), cmp.Compare(a.UID, b.UID)) > 0
+	slices.Sort(ended)
+	return strings.Join(ended, " ")
 }
