@@ -9,6 +9,7 @@ import (
 // and nobody can touch another's.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=apres,categories=countersign
+// +kubebuilder:selectablefield:JSONPath=`.spec.requestRef.uid`
 // +kubebuilder:printcolumn:name="Request",type=string,JSONPath=`.spec.requestRef.name`
 // +kubebuilder:printcolumn:name="Responder",type=string,JSONPath=`.spec.responder.username`
 // +kubebuilder:printcolumn:name="Decision",type=string,JSONPath=`.spec.decision`
