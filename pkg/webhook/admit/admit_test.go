@@ -222,9 +222,15 @@ func TestKeepOwnershipLetsFinalizersGo(t *testing.T) {
 	old.SetFinalizers([]string{"foregroundDeletion", "x"})
 	u.SetOwnerReferences([]metav1.OwnerReference{{Kind: "B", UID: "b"}})
 	u.SetFinalizers([]string{"x", "new"})
-	KeepOwnership(u, old)
+	collected := u.DeepCopy()
+	KeepOwnership(u, old, &Caller{})
 	assert.Equal(t, old.GetOwnerReferences(), u.GetOwnerReferences())
 	assert.Equal(t, []string{"x"}, u.GetFinalizers())
+
+	collector := CallerOf(authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:generic-garbage-collector"})
+	KeepOwnership(collected, old, &collector)
+	assert.EqualValues(t, "b", collected.GetOwnerReferences()[0].UID)
+	assert.Equal(t, []string{"x"}, collected.GetFinalizers())
 }
 
 func TestLabels(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -57,6 +59,19 @@ func putBack(present, kept any) {
 	}
 }
 
+// Untouched compares an object with the one that the mutating step would make of it, field by field, and names the
+// first that differs.
+func Untouched(have, want *unstructured.Unstructured, fields [][]string) error {
+	for _, path := range fields {
+		is, _, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
+		shouldBe, _, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
+		if !equality.Semantic.DeepEqual(is, shouldBe) {
+			return Invalid(strings.Join(path, "."), "the server sets it, and another admission webhook or the client changed it: leave it alone")
+		}
+	}
+	return nil
+}
+
 // ClearOwnership takes owner references and finalizers away: a dead owner reference would have the object collected,
 // a finalizer would keep it for ever.
 func ClearOwnership(u *unstructured.Unstructured) {
@@ -64,10 +79,12 @@ func ClearOwnership(u *unstructured.Unstructured) {
 	u.SetFinalizers(nil)
 }
 
-// KeepOwnership puts owner references back as they were. Finalizers may only go: garbage collection sets its own by
-// other ways and removes them by an update.
-func KeepOwnership(u, old *unstructured.Unstructured) {
-	u.SetOwnerReferences(old.GetOwnerReferences())
+// KeepOwnership puts owner references back as they were, unless garbage collection changes them. Finalizers may only go:
+// garbage collection sets its own by other ways and removes them by an update.
+func KeepOwnership(u, old *unstructured.Unstructured, caller *Caller) {
+	if !slices.Contains(collectors, caller.Username) {
+		u.SetOwnerReferences(old.GetOwnerReferences())
+	}
 	before := old.GetFinalizers()
 	var kept []string
 	for _, finalizer := range u.GetFinalizers() {
@@ -77,6 +94,9 @@ func KeepOwnership(u, old *unstructured.Unstructured) {
 	}
 	u.SetFinalizers(kept)
 }
+
+// collectors are the names of garbage collection: the controller manager runs it under an account of its own or not.
+var collectors = []string{"system:serviceaccount:kube-system:generic-garbage-collector", "system:kube-controller-manager"}
 
 // SetLabels sets labels of the server; an empty value takes the label away.
 func SetLabels(u *unstructured.Unstructured, labels map[string]string) {

@@ -22,7 +22,7 @@ const revokedSkew = time.Minute
 // putBack lets a full update by a tool that does not know every field succeed, and says who revokes, and when.
 func (w *Webhook) putBack(r *admit.Review) error {
 	_, hadRevoked, _ := unstructured.NestedFieldNoCopy(r.Old.Object, "spec", "revoked")
-	restore(r.Object, r.Old)
+	restore(r.Object, r.Old, &r.Caller)
 	if _, revokes, _ := unstructured.NestedMap(r.Object.Object, "spec", "revoked"); hadRevoked || !revokes {
 		return nil
 	}
@@ -32,17 +32,17 @@ func (w *Webhook) putBack(r *admit.Review) error {
 	)
 }
 
-func restore(u, old *unstructured.Unstructured) {
+func restore(u, old *unstructured.Unstructured, caller *admit.Caller) {
 	admit.PutBack(u, old, "spec")
 	admit.KeepLabels(u, old, serverLabels...)
-	admit.KeepOwnership(u, old)
+	admit.KeepOwnership(u, old, caller)
 }
 
 // validateUpdate refuses every change but a revocation by somebody who may revoke.
 func (w *Webhook) validateUpdate(ctx context.Context, r *admit.Review) error {
 	want := r.Object.DeepCopy()
-	restore(want, r.Old)
-	if err := untouched(r.Object, want); err != nil {
+	restore(want, r.Old, &r.Caller)
+	if err := admit.Untouched(r.Object, want, asserted); err != nil {
 		return err
 	}
 	was, hadRevoked := without(r.Old)
