@@ -126,3 +126,11 @@ func KeepLabels(u, old *unstructured.Unstructured, names ...string) {
 	}
 	SetLabels(u, kept)
 }
+
+// Unchanged refuses an update that changes the spec.
+func Unchanged(u, old *unstructured.Unstructured, message string) error {
+	if !equality.Semantic.DeepEqual(u.Object["spec"], old.Object["spec"]) {
+		return Invalid("spec", message)
+	}
+	return nil
+}

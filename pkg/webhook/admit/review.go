@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -97,14 +98,19 @@ func (r *Review) Warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Decode reads an object into a typed one.
+// Decode reads an object into a typed one. It is called before the API server has applied the schema to what the client
+// sent.
 func Decode(from *unstructured.Unstructured, into any) error {
 	data, err := json.Marshal(from)
 	if err == nil {
 		err = json.Unmarshal(data, into)
 	}
-	if err != nil {
-		return Invalid("spec", "it does not have the form that the kind's schema describes")
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &mistyped) && mistyped.Field != "":
+		return Invalid(mistyped.Field, "a "+mistyped.Value+" cannot stand here: `kubectl explain` describes the field")
+	case err != nil:
+		return Invalid("spec", "it cannot be read ("+err.Error()+"): `kubectl explain` describes the fields")
 	}
 	return nil
 }
