@@ -198,8 +198,10 @@ func (f *folder) lastMoment() bool {
 	return f.expires(before, "the last moment that was asked for, "+stamp(*before)+", has passed")
 }
 
-// follow shows what an equal request came to, and ends with it.
+// follow shows what an equal request came to, and ends with it. Answers stand in one request only.
 func (f *folder) follow() {
+	f.status.Object, f.status.Validity = nil, nil
+	f.status.Rules, f.status.RequestRefs, f.status.Results = nil, nil, nil
 	leader := f.in.Leader
 	name := leader.Namespace + "/" + leader.Name
 	f.status.Follows = &approvalv1alpha1.RequestReference{Namespace: leader.Namespace, Name: leader.Name, UID: leader.UID}

@@ -67,7 +67,7 @@ func standing(r *approvalv1alpha1.ResourceCheckRequest) int {
 	switch {
 	case r.Status.Follows != nil:
 		return 2
-	case len(r.Status.Rules) > 0:
+	case len(r.Status.RequestRefs) > 0 || r.Status.Validity != nil:
 		return 0
 	}
 	return 1

@@ -24,7 +24,7 @@ func makeEqual(name string, age time.Duration, edit ...requestEdit) *approvalv1a
 }
 
 func asked(r *approvalv1alpha1.ResourceCheckRequest) {
-	r.Status.Rules = []approvalv1alpha1.RuleSnapshot{{Name: "a"}}
+	r.Status.RequestRefs = []approvalv1alpha1.CheckReference{{Name: "a"}}
 }
 
 func endedNow(r *approvalv1alpha1.ResourceCheckRequest) {

@@ -1,0 +1,217 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/decision"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// maxExcluded bounds the list of those who may not answer, as its schema has it.
+const maxExcluded = 64
+
+// kubernetesClass is the class of connectors whose credentials are an identity of a cluster.
+const kubernetesClass = "k8s"
+
+// facts are what is to be told about a request, whatever rule asks.
+type facts struct {
+	hops       []approvalv1alpha1.ContextHop
+	pipeline   string
+	parameters []approvalv1alpha1.Parameter
+	// person is who is behind the run.
+	person string
+	// unknown says that the creator of some object on the way is not known.
+	unknown  bool
+	excluded []string
+}
+
+// factsOf climbs from the request's pod or run to whoever is behind it. It fails while the way cannot be seen whole: to
+// ask with less would let somebody approve his own run.
+func (c *Controller) factsOf(ctx context.Context, request *approvalv1alpha1.ResourceCheckRequest) (*facts, error) {
+	f := &facts{person: personOf(request)}
+	f.exclude(subjectName(request.Spec.Context.Subject))
+	if by := request.Spec.RequestedBy; by != nil {
+		f.exclude(by.Username)
+	}
+	if request.Spec.Context.Resource == nil {
+		return f, nil
+	}
+	start, err := c.beginning(ctx, &request.Spec.Context)
+	if err != nil {
+		return nil, err
+	}
+	climb, err := c.Runs.Climber.ClimbFrom(ctx, start)
+	if err != nil {
+		return nil, fmt.Errorf("who is behind %s cannot be seen yet: %w", start, err)
+	}
+	connectors, err := c.connectorIdentities(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f.climbed(climb, c.Runs.Since(), connectors)
+	f.pipeline, f.parameters = climb.Resource.Pipeline, climb.Resource.Parameters
+	return f, nil
+}
+
+// personOf is the user behind a request that no run asks.
+func personOf(request *approvalv1alpha1.ResourceCheckRequest) string {
+	by := request.Spec.RequestedBy
+	if request.Spec.Context.Resource != nil || by == nil {
+		return approvalv1alpha1.UnknownUser
+	}
+	return orUnknown(by.Username)
+}
+
+// orUnknown hides names that stand for no person.
+func orUnknown(user string) string {
+	if user == "" || strings.HasPrefix(user, "system:") {
+		return approvalv1alpha1.UnknownUser
+	}
+	return user
+}
+
+// beginning is where the climb starts: the pod that asked, or the run if the pod is gone or a person asked. Admission
+// has proven the way from the pod to the run.
+func (c *Controller) beginning(ctx context.Context, in *approvalv1alpha1.RequestContext) (*origin.Node, error) {
+	if in.Pod != nil {
+		pod, err := c.node(ctx, &approvalv1alpha1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: in.Pod.Namespace, Name: in.Pod.Name, UID: in.Pod.UID})
+		if !errors.Is(err, origin.ErrNotFound) {
+			return pod, err
+		}
+	}
+	return c.node(ctx, in.Resource)
+}
+
+// node reads an object by name and UID, from the watches if they have it.
+func (c *Controller) node(ctx context.Context, ref *approvalv1alpha1.ObjectReference) (*origin.Node, error) {
+	node, err := c.Runs.Watched.Get(ctx, groupKindOf(ref), ref.Namespace, ref.Name)
+	if err != nil || node.UID != ref.UID {
+		node, err = c.Runs.Live.Get(ctx, groupKindOf(ref), ref.Namespace, ref.Name)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case node.UID != ref.UID:
+		return nil, fmt.Errorf("%s %s/%s is another one than was asked for: %w", ref.Kind, ref.Namespace, ref.Name, origin.ErrNotFound)
+	}
+	return node, nil
+}
+
+// connectorIdentities are the users that connectors act as. An object created by one of them may come from anybody who
+// may use the connector.
+func (c *Controller) connectorIdentities(ctx context.Context) (map[string]bool, error) {
+	var list connectorsv1alpha1.ConnectorList
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("connectors cannot be listed: %w", err)
+	}
+	identities := map[string]bool{}
+	for i := range list.Items {
+		if connector := &list.Items[i]; connector.Status.Identity != "" && connector.Spec.ConnectorClassName == kubernetesClass {
+			identities[connector.Status.Identity] = true
+		}
+	}
+	return identities, nil
+}
+
+// climbed notes the creator of every object on the way; the last one is behind all of them.
+func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[string]bool) {
+	for i := range climb.Hops {
+		hop := &climb.Hops[i]
+		creator, ok := hop.Node.Creator(since)
+		if !ok || connectors[creator] {
+			creator, f.unknown = approvalv1alpha1.UnknownUser, true
+		} else {
+			f.exclude(creator)
+		}
+		f.person = orUnknown(creator)
+		f.hops = append(f.hops, approvalv1alpha1.ContextHop{Resource: hop.Node.Reference(), CreatedBy: creator, Proven: hop.Proven})
+	}
+}
+
+func (f *facts) exclude(user string) {
+	if user == "" || slices.Contains(f.excluded, user) {
+		return
+	}
+	if len(f.excluded) == maxExcluded {
+		// Whoever does not fit could approve for himself.
+		f.unknown = true
+		return
+	}
+	f.excluded = append(f.excluded, user)
+}
+
+// subjectName is the subject as a user name.
+func subjectName(s *approvalv1alpha1.Subject) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Kind == approvalv1alpha1.SubjectServiceAccount:
+		return "system:serviceaccount:" + s.Namespace + ":" + s.Name
+	}
+	return s.Name
+}
+
+// question is all that an approver needs to know.
+func (f *facts) question(request *approvalv1alpha1.ResourceCheckRequest, rule *approvalv1alpha1.RuleSnapshot, deadline *metav1.Time) *approvalv1alpha1.CheckRequest {
+	spec := &request.Spec
+	q := &approvalv1alpha1.CheckRequest{
+		Ref:    approvalv1alpha1.RequestReference{Namespace: request.Namespace, Name: request.Name, UID: request.UID},
+		Object: *objectOf(request), Person: f.person, Use: spec.Use, Reason: spec.Reason,
+		Duration: grantedFor(spec, rule).String(), Context: f.hops, Pipeline: f.pipeline, Parameters: f.parameters,
+		Deadline: notLaterThanUse(deadline, spec.TimeRange), Rule: *rule, Excluded: f.excluded, UnknownCreator: f.unknown,
+	}
+	if spec.Context.Subject != nil {
+		q.Subject = *spec.Context.Subject
+	}
+	if spec.RequestedBy != nil {
+		q.RequestedBy = *spec.RequestedBy
+	}
+	return q
+}
+
+// grantedFor is how long the grant would last at most.
+func grantedFor(spec *approvalv1alpha1.ResourceCheckRequestSpec, rule *approvalv1alpha1.RuleSnapshot) time.Duration {
+	asked := decision.AskedDuration(spec)
+	if grant := rule.Spec.Grant; grant != nil && grant.MaxDuration != nil {
+		return min(asked, grant.MaxDuration.Duration)
+	}
+	return asked
+}
+
+func notLaterThanUse(deadline *metav1.Time, asked *approvalv1alpha1.TimeRange) *metav1.Time {
+	if asked == nil || asked.Before == nil || deadline != nil && deadline.Before(asked.Before) {
+		return deadline
+	}
+	return asked.Before
+}
+
+// contextOf is what a check of any kind says of the question.
+func contextOf(request *approvalv1alpha1.ResourceCheckRequest, rule string) *approvalv1alpha1.CheckContext {
+	spec := &request.Spec
+	c := &approvalv1alpha1.CheckContext{
+		Object: *objectOf(request), Resource: spec.Context.Resource, Use: spec.Use, Reason: spec.Reason, Rule: rule,
+	}
+	if spec.Context.Subject != nil {
+		c.Subject = *spec.Context.Subject
+	}
+	if spec.TimeRange != nil {
+		c.Until = spec.TimeRange.Before
+	}
+	return c
+}
+
+func objectOf(request *approvalv1alpha1.ResourceCheckRequest) *approvalv1alpha1.ObjectReference {
+	ref := request.Spec.ObjectRef
+	ref.Namespace = objectNamespace(request)
+	return &ref
+}
