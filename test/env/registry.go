@@ -27,7 +27,7 @@ type Registry struct {
 }
 
 // StartRegistry starts an OCI registry with one user. Images are kept in the directory; its base
-// name names the registry's process and log, so two registries need two names. It ends with the
+// name names the registry's process, log and port (see Address), so two registries need two names. It ends with the
 // cluster.
 func (c *Cluster) StartRegistry(ctx context.Context, dir, user, password string) (*Registry, error) {
 	name := registryName(dir)
