@@ -1,0 +1,35 @@
+package app
+
+import (
+	"flag"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// NewCommand returns the controller's command.
+func NewCommand() *cobra.Command {
+	options := DefaultOptions()
+	cmd := &cobra.Command{
+		Use:           "controller",
+		Short:         "Run Countersign's webhooks and controllers",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: false,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return err
+			}
+			ctrl.SetLogger(zap.New(zap.UseDevMode(options.Development)))
+			config, err := ctrl.GetConfig()
+			if err != nil {
+				return err
+			}
+			return Run(cmd.Context(), config, options)
+		},
+	}
+	options.AddFlags(cmd.Flags())
+	cmd.Flags().AddGoFlag(flag.CommandLine.Lookup("kubeconfig"))
+	return cmd
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/metadata"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/AlaudaDevops/countersign/pkg/archive"
+	"github.com/AlaudaDevops/countersign/pkg/controller/approvalrequest"
+	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
+	"github.com/AlaudaDevops/countersign/pkg/controller/connector"
+	"github.com/AlaudaDevops/countersign/pkg/controller/request"
+	"github.com/AlaudaDevops/countersign/pkg/controller/rule"
+	"github.com/AlaudaDevops/countersign/pkg/controller/script"
+	"github.com/AlaudaDevops/countersign/pkg/controller/timewindow"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// requestWorkers is how many requests are looked at at once: each mostly waits for the API server.
+const requestWorkers = 8
+
+// uncached are the kinds that are read one by one: nobody here may list or watch Secrets.
+func uncached() []client.Object {
+	return []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}
+}
+
+// addControllers is the list of all controllers.
+func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
+	requests, err := p.newRequests(ctx, mgr)
+	if err != nil {
+		return err
+	}
+	kinds := checkkind.NewController(p.clock, mgr.GetClient(), p.client.Discovery(), p.watcher, mgr.GetEventRecorder("checkkind"))
+	if err := kinds.Register(ctx, mgr, p.registry); err != nil {
+		return err
+	}
+	scripts := script.New(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("script"))
+	p.runs.OnChange(requests.RunChanged)
+	p.runs.OnChange(scripts.RunChanged)
+	for _, register := range []func(context.Context, ctrl.Manager) error{
+		rule.NewController(mgr.GetClient(), mgr.GetAPIReader(), p.registry, mgr.GetEventRecorder("rule")).Register,
+		connector.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("connector"), connector.Options{
+			Namespace: p.options.Namespace, ProxyService: p.options.ProxyService, ProxyURL: p.options.ProxyURL, Timeout: p.options.ToolTimeout,
+		}).Register,
+		requests.Register,
+		approvalrequest.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("approvalrequest")).Register,
+		timewindow.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("timewindow")).Register,
+		scripts.Register,
+	} {
+		if err := register(ctx, mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parts) newRequests(ctx context.Context, mgr ctrl.Manager) (*request.Controller, error) {
+	if err := request.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return nil, err
+	}
+	sink, err := archive.Open(p.options.Archive)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	live := origin.NewLive(p.dynamic, mgr.GetRESTMapper())
+	return request.NewController(request.Dependencies{
+		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Dynamic: p.dynamic, Metadata: objects,
+		Mapper: mgr.GetRESTMapper(), Kinds: p.registry,
+		Runs: request.Runs{
+			Watched: p.runs, Live: live, Climber: origin.NewClimber(live, p.origin, p.epoch.Since), Since: p.epoch.Since,
+		},
+		Archive: sink, Recorder: mgr.GetEventRecorder("request"), Metrics: metrics.Registry,
+	}, request.Options{
+		Username: p.username, Retention: p.options.Retention, ReasksPerSecond: p.options.ReasksPerSecond, Workers: requestWorkers,
+	})
+}

@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/authz"
+	"github.com/AlaudaDevops/countersign/pkg/checks"
+	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// leaseName is the Lease of the leader.
+const leaseName = "countersign-controller"
+
+// parts are what controllers and webhooks share.
+type parts struct {
+	options  Options
+	clock    clock.WithTicker
+	client   kubernetes.Interface
+	dynamic  dynamic.Interface
+	username string
+	registry *checks.Registry
+	watcher  *guarded.Watcher
+	epoch    *guarded.EpochReader
+	origin   origin.Config
+	runs     *origin.Cache
+	authz    *authz.Authorizer
+}
+
+// Run runs the controller until the context ends.
+func Run(ctx context.Context, config *rest.Config, options Options) error {
+	mgr, err := newManager(config, options)
+	if err != nil {
+		return err
+	}
+	p, err := newParts(ctx, mgr, options)
+	if err != nil {
+		return err
+	}
+	for _, add := range []func(context.Context, ctrl.Manager) error{
+		p.addGuard, p.addControllers, p.addWebhooks, p.addHealth,
+	} {
+		if err := add(ctx, mgr); err != nil {
+			return err
+		}
+	}
+	return mgr.Start(ctx)
+}
+
+// Scheme knows every type that the controllers read or write by its Go type.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s))
+	utilruntime.Must(approvalv1alpha1.AddToScheme(s))
+	utilruntime.Must(connectorsv1alpha1.AddToScheme(s))
+	return s
+}
+
+func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
+	return ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        Scheme(),
+		Metrics:                       metricsserver.Options{BindAddress: options.MetricsAddress},
+		HealthProbeBindAddress:        options.HealthAddress,
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       options.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		// A forgotten watch shows as an error, not as a silent list of every object of a kind.
+		Cache: cache.Options{ReaderFailOnMissingInformer: true, DefaultTransform: cache.TransformStripManagedFields()},
+		Client: client.Options{Cache: &client.CacheOptions{
+			DisableFor: uncached(),
+		}},
+	})
+}
+
+func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, error) {
+	config := mgr.GetConfig()
+	client, err := kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	dyn, err := dynamic.NewForConfigAndClient(config, mgr.GetHTTPClient())
+	if err != nil {
+		return nil, err
+	}
+	table := origin.DefaultConfig()
+	if options.OriginFile != "" {
+		if table, err = origin.LoadConfig(options.OriginFile); err != nil {
+			return nil, err
+		}
+	}
+	username, err := ownName(ctx, client, options.Username)
+	if err != nil {
+		return nil, err
+	}
+	var tick clock.RealClock
+	watcher := guarded.NewWatcher(client)
+	return &parts{
+		options: options, clock: tick, client: client, dynamic: dyn, username: username,
+		registry: &checks.Registry{}, watcher: watcher,
+		epoch:  guarded.NewEpochReader(client, watcher, options.Namespace),
+		origin: table, runs: origin.NewCache(tick, dyn, mgr.GetRESTMapper(), table),
+		authz: authz.New(tick, client.AuthorizationV1().SubjectAccessReviews()),
+	}, nil
+}
+
+// ownName is the user name that the creator records of our checks carry.
+func ownName(ctx context.Context, client kubernetes.Interface, given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("the API server did not say who this controller is; set --username or let it answer SelfSubjectReviews: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// addGuard watches the admission policies in every replica, and keeps the epoch on the leader.
+func (p *parts) addGuard(_ context.Context, mgr ctrl.Manager) error {
+	keeper := guarded.NewKeeper(p.clock, p.client, guarded.NewDryRunProber(p.dynamic, p.options.Namespace),
+		p.watcher, p.options.Namespace, guarded.WithSettle(p.options.EpochSettle))
+	if err := guarded.RegisterMetrics(metrics.Registry, p.watcher); err != nil {
+		return err
+	}
+	for _, runnable := range []interface {
+		Start(context.Context) error
+	}{p.watcher, p.epoch, keeper, p.runs} {
+		if err := mgr.Add(runnable); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parts) addHealth(_ context.Context, mgr ctrl.Manager) error {
+	return mgr.AddHealthzCheck("ping", healthz.Ping)
+}
