@@ -28,6 +28,7 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/admit"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/asked"
 )
 
 var (
@@ -59,9 +60,7 @@ func newHarness(t *testing.T, objects ...client.Object) *harness {
 	h := &harness{t: t, clock: clocktesting.NewFakePassiveClock(now), refused: map[string]bool{}, since: epoch}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&approvalv1alpha1.ResourceCheckRequest{}).
 		WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: h.applyAskers})
-	builder.WithIndex(&approvalv1alpha1.ResourceCheckRequest{}, IndexObject, func(o client.Object) []string {
-		return []string{objectKey(&o.(*approvalv1alpha1.ResourceCheckRequest).Spec.ObjectRef)}
-	})
+	builder.WithIndex(&approvalv1alpha1.ResourceCheckRequest{}, asked.IndexObject, asked.ByObject)
 	h.client = builder.Build()
 	since := func() time.Time { return h.since }
 	h.webhook = New(Deps{

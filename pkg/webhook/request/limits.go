@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 	"github.com/AlaudaDevops/countersign/pkg/fingerprint"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/admit"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/asked"
 )
 
 // Limits bound how many questions may be open at a time; zero stands for the default. Requests that ask the same count
@@ -56,7 +55,7 @@ func askingOf(req *approvalv1alpha1.ResourceCheckRequest) asking {
 	in := fingerprint.FromRequest(&req.Spec)
 	a := asking{
 		question: question{req.Namespace, fingerprint.Sum(&in), fingerprint.UseText(req.Spec.Use)},
-		object:   objectKey(&req.Spec.ObjectRef),
+		object:   asked.Key(&req.Spec.ObjectRef),
 	}
 	if by := req.Spec.RequestedBy; by != nil && !admit.IsServiceAccount(by.Username) {
 		a.person = by.Username
@@ -76,17 +75,17 @@ func stillAsks(req *approvalv1alpha1.ResourceCheckRequest, now time.Time) bool {
 // withinLimits refuses one question too many. A question that is open already is free: it costs nobody an answer.
 func (w *Webhook) withinLimits(ctx context.Context, c *completed, dryRun bool) error {
 	wanted := askingOf(c.request)
-	var list approvalv1alpha1.ResourceCheckRequestList
-	if err := w.Cache.List(ctx, &list, client.MatchingFields{IndexObject: wanted.object}); err != nil {
+	requests, err := asked.For(ctx, w.Cache, &c.request.Spec.ObjectRef)
+	if err != nil {
 		return admit.Unavailable("it cannot be told now how many requests are open: try again in a moment", err)
 	}
 	now := w.Clock.Now()
 	open := map[question]asking{}
 	seen := map[question]bool{}
-	for i := range list.Items {
-		a := askingOf(&list.Items[i])
+	for i := range requests {
+		a := askingOf(&requests[i])
 		seen[a.question] = true
-		if stillAsks(&list.Items[i], now) {
+		if stillAsks(&requests[i], now) {
 			open[a.question] = a
 		}
 	}

@@ -32,7 +32,7 @@ type Deps struct {
 	Clock clock.PassiveClock
 	// Live asks the API server; it must not be a cache.
 	Live client.Reader
-	// Cache holds all requests, indexed by SetupIndex.
+	// Cache holds all requests, indexed by asked.SetupIndex.
 	Cache client.Reader
 	// Status records who else asked, in the status of the request that already asks.
 	Status client.StatusClient
