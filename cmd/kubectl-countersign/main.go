@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	// Kubeconfigs may say that a provider of credentials is to be asked.
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/AlaudaDevops/countersign/pkg/cli"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
@@ -74,7 +73,7 @@ func (p *program) answers(ctx context.Context, o *answerOptions, names []string,
 		}
 	}
 	if o.output.machine() && len(a.created) > 0 {
-		if err := o.output.objects(p.streams.Out, len(a.created) > 1, a.created...); err != nil {
+		if err := o.output.print(p.streams.Out, false, a.created...); err != nil {
 			return err
 		}
 	}
@@ -102,7 +101,7 @@ type answerer struct {
 	me        approvalv1alpha1.Identity
 	namespace string
 	kinds     []checkKind
-	created   []client.Object
+	created   []named
 }
 
 // find returns the checks that a name means.
@@ -187,7 +186,7 @@ func (a *answerer) send(ctx context.Context, c *check) error {
 	if err := a.c.Create(ctx, response); err != nil {
 		return err
 	}
-	a.created = append(a.created, setKind(a.c.Scheme(), response))
+	a.created = append(a.created, namedObject(setKind(a.c.Scheme(), response)))
 	if !a.o.output.machine() {
 		fmt.Fprintf(a.p.streams.Out, "%s %s%s\n", past(a.o.decision), c.key(), a.tally(ctx, c))
 	}

@@ -20,7 +20,7 @@ func (p *program) approve() *cobra.Command {
 
 # Approve one check, for half an hour only
 {{}} approve rcr-2c7f-prod-harbor-push -n prod --grant-for 30m --comment "after the backup"`),
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: p.completeChecks(o),
+		Args: atLeastOne, ValidArgsFunction: p.completeChecks(o),
 	}, func(ctx context.Context, args []string) error {
 		return p.answers(ctx, o, args, func(a *answerer, name string) error { return a.answer(ctx, name) })
 	})

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -52,6 +53,7 @@ type bench struct {
 	config     *rest.Config
 	clock      *clocktesting.FakeClock
 	kubeconfig string
+	kinds      []func(*runtime.Scheme) error
 	client     client.WithWatch
 	out, err   lockedBuffer
 }
@@ -76,7 +78,11 @@ func (b *bench) as(user string, groups ...string) *bench {
 // program builds the cluster on first use.
 func (b *bench) program() *program {
 	if b.client == nil {
-		b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme()).WithRESTMapper(mapper()).
+		known := scheme()
+		for _, add := range b.kinds {
+			require.NoError(b.t, add(known))
+		}
+		b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(known).WithRESTMapper(mapper()).
 			WithStatusSubresource(&approvalv1alpha1.ResourceCheckRequest{}, &approvalv1alpha1.ApprovalRequest{}).
 			WithObjects(b.objects...).Build(), b.intercepted())
 	}
@@ -180,6 +186,7 @@ func (b *requestBuilder) Pending() *requestBuilder {
 // Granted holds for another hour.
 func (b *requestBuilder) Granted() *requestBuilder {
 	b.Pending()
+	b.r.Status.Results[0].Message = "Approved by owner1@example.com and owner2@example.com."
 	b.r.Status.Results[0].State, b.r.Status.Results[0].WaitingFor = duckv1alpha1.CheckApproved, nil
 	b.r.Status.Validity = &approvalv1alpha1.Validity{NotBefore: metav1.NewTime(now), NotAfter: metav1.NewTime(now.Add(time.Hour))}
 	return b.Ready(metav1.ConditionTrue, approvalv1alpha1.ReasonAllChecksApproved, "")

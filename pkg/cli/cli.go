@@ -112,6 +112,25 @@ func example(text string) string {
 	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
 }
 
+// exactlyOne and atLeastOne say which argument is missing, in the words of the verb's usage line.
+func exactlyOne(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage("give one %s, not %d", argumentOf(cmd), len(args))
+	}
+	return nil
+}
+
+func atLeastOne(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usage("give at least one %s", argumentOf(cmd))
+	}
+	return nil
+}
+
+func argumentOf(cmd *cobra.Command) string {
+	return strings.TrimSuffix(strings.Fields(cmd.Use)[1], "...")
+}
+
 // verb makes a command whose errors are failures.
 func verb(cmd *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return asFailure(run(cmd.Context(), args)) }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func (p *program) describe() *cobra.Command {
@@ -26,7 +25,7 @@ An approver names the request or the check, with the object's namespace: the che
 
 # As an approver, in the namespace of the object
 {{}} describe rcr-2c7f -n prod`),
-		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeRequests(&at),
+		Args: exactlyOne, ValidArgsFunction: p.completeRequests(&at),
 	}, func(ctx context.Context, args []string) error { return p.runDescribe(ctx, &at, &out, args[0]) })
 	at.addTo(cmd)
 	out.addTo(cmd)
@@ -49,7 +48,7 @@ func (p *program) runDescribe(ctx context.Context, at *where, out *output, word 
 	req, err := c.request(ctx, home, name)
 	switch {
 	case err == nil && out.machine():
-		return out.objects(p.streams.Out, false, setKind(c.Scheme(), req))
+		return out.print(p.streams.Out, false, namedObject(setKind(c.Scheme(), req)))
 	case err == nil:
 		_, err = fmt.Fprint(p.streams.Out, p.requestSheet(req))
 		return err
@@ -72,11 +71,11 @@ func (p *program) describeChecks(ctx context.Context, c *cluster, out *output, n
 		return fail(ExitNotFound, "there is no request or check %s in namespace %s: name its namespace with -n", words(word), namespace)
 	}
 	if out.machine() {
-		objects := make([]client.Object, 0, len(found))
+		objects := make([]named, 0, len(found))
 		for _, check := range found {
-			objects = append(objects, check.object)
+			objects = append(objects, namedObject(check.object))
 		}
-		return out.objects(p.streams.Out, false, objects...)
+		return out.print(p.streams.Out, false, objects...)
 	}
 	sheets := make([]string, 0, len(found))
 	for _, check := range found {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
-	"github.com/AlaudaDevops/countersign/pkg/quorum"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 )
 
 // facts are what a program run for an item learns, each in an environment variable of its own.
@@ -26,9 +26,9 @@ func factsOfRequest(req *approvalv1alpha1.ResourceCheckRequest, s situation) fac
 	}
 }
 
-func factsOfCheck(c *approvalv1alpha1.ApprovalRequest) facts {
-	f := facts{item: "check", namespace: c.Namespace, name: c.Name, state: string(c.Status.State), deadline: deadline(c).UTC().Format(time.RFC3339)}
-	if q := c.Spec.Request; q != nil {
+func factsOfCheck(c *waitingCheck) facts {
+	f := facts{item: "check", namespace: c.Namespace, name: c.Name, state: string(duckv1alpha1.CheckPending), deadline: c.Deadline.UTC().Format(time.RFC3339)}
+	if q := c.Request; q != nil {
 		f.request, f.object = q.Ref.Namespace+"/"+q.Ref.Name, objectText(q.Object)
 		f.subject, f.requestedBy = subjectText(&q.Subject), q.RequestedBy.Username
 		f.use, f.reason = useText(q.Use), q.Reason
@@ -48,14 +48,6 @@ func (f facts) environment() []string {
 		environment = append(environment, "COUNTERSIGN_"+v.name+"="+show(v.value))
 	}
 	return environment
-}
-
-func deadline(c *approvalv1alpha1.ApprovalRequest) time.Time {
-	started := c.CreationTimestamp.Time
-	if c.Status.StartedAt != nil {
-		started = c.Status.StartedAt.Time
-	}
-	return quorum.Deadline(&c.Spec, started)
 }
 
 // runner runs the program of --exec; a nil runner runs nothing.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,19 +24,33 @@ type explainOptions struct {
 	groups       []string
 }
 
-// verdict is what the proxy says of a use, without making it.
+// verdict is what the proxy says of a use, without making it; Status and further are those of the answer that the use
+// would get.
 type verdict struct {
-	Verdict    string                      `json:"verdict,omitempty"`
-	Title      string                      `json:"title,omitempty"`
-	Status     int                         `json:"status,omitempty"`
-	Reason     string                      `json:"reason"`
-	Detail     string                      `json:"detail,omitempty"`
-	ID         string                      `json:"id,omitempty"`
-	Request    string                      `json:"request,omitempty"`
-	WaitingFor []duckv1alpha1.CheckWaiting `json:"waitingFor,omitempty"`
-	Ask        string                      `json:"ask,omitempty"`
-	SeenAs     string                      `json:"seenAs,omitempty"`
+	Verdict    string                            `json:"verdict,omitempty"`
+	Title      string                            `json:"title,omitempty"`
+	Status     int                               `json:"status,omitempty"`
+	Reason     string                            `json:"reason"`
+	Detail     string                            `json:"detail,omitempty"`
+	ID         string                            `json:"id,omitempty"`
+	Request    string                            `json:"request,omitempty"`
+	WaitingFor []duckv1alpha1.CheckWaiting       `json:"waitingFor,omitempty"`
+	Ask        string                            `json:"ask,omitempty"`
+	SeenAs     string                            `json:"seenAs,omitempty"`
+	Operations []string                          `json:"operations,omitempty"`
+	Rules      []verdictRule                     `json:"rules,omitempty"`
+	Context    *approvalv1alpha1.ObjectReference `json:"context,omitempty"`
+	Until      *time.Time                        `json:"until,omitempty"`
 }
+
+// verdictRule is a rule that applies to the use.
+type verdictRule struct {
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Generation int64  `json:"generation"`
+}
+
+const verdictAllow = "allow"
 
 func (p *program) explain() *cobra.Command {
 	o := &explainOptions{}
@@ -51,7 +66,7 @@ Exit codes: 0 allowed, 1 it cannot be decided, 3 denied, 4 pending, 5 no such co
 
 # As an owner (verb explain on connectors): may somebody else?
 {{}} explain connector/prod-harbor -n prod --for-user dev@example.com --for-group developers`),
-		Args: cobra.ExactArgs(1),
+		Args: exactlyOne,
 	}, func(ctx context.Context, args []string) error { return p.runExplain(ctx, o, args[0]) })
 	flags := cmd.Flags()
 	flags.StringVar(&o.method, "method", http.MethodGet, "HTTP method of the use.")
@@ -127,8 +142,9 @@ func (o *explainOptions) query(namespace, name string) url.Values {
 	return query
 }
 
+// allowed takes a refusal to explain, which has no verdict, for a no.
 func (v *verdict) allowed() bool {
-	return v.Verdict == "allow" || v.Verdict == "" && v.Status == http.StatusOK
+	return v.Verdict == verdictAllow
 }
 
 func (v *verdict) code() int {
@@ -172,6 +188,9 @@ func (p *program) tellVerdict(o *explainOptions, v *verdict) error {
 	s := &sheet{}
 	s.field("Verdict", "%s (%s)", v.word(), showName(v.Reason))
 	s.optional("Why", show(v.Detail))
+	s.optional("Does", show(strings.Join(v.Operations, ", ")))
+	s.optional("Run", runText(v.Context))
+	s.list("Rules", v.ruleLines())
 	s.optional("Request", show(v.Request))
 	s.optional("Waiting for", waitingText(v.WaitingFor))
 	s.optional("Seen as", show(v.SeenAs))
@@ -181,6 +200,14 @@ func (p *program) tellVerdict(o *explainOptions, v *verdict) error {
 	s.optional("Next", v.next())
 	fmt.Fprint(p.streams.Out, s.String())
 	return told(v.code())
+}
+
+func (v *verdict) ruleLines() []string {
+	lines := make([]string, 0, len(v.Rules))
+	for _, r := range v.Rules {
+		lines = append(lines, fmt.Sprintf("%s, generation %d", showName(r.Name), r.Generation))
+	}
+	return lines
 }
 
 // next is a command that helps, if one does.

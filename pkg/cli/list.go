@@ -68,7 +68,7 @@ type item struct {
 	id     string
 	row    []string
 	wide   []string
-	object client.Object
+	object named
 	facts  facts
 }
 
@@ -190,11 +190,11 @@ func (l *lister) print(items []item, first bool) error {
 		if len(items) == 0 && !first {
 			return nil
 		}
-		objects := make([]client.Object, 0, len(items))
+		objects := make([]named, 0, len(items))
 		for _, it := range items {
 			objects = append(objects, it.object)
 		}
-		return l.o.output.objects(l.p.streams.Out, true, objects...)
+		return l.o.output.print(l.p.streams.Out, true, objects...)
 	}
 	if len(items) == 0 {
 		return nil
@@ -270,7 +270,7 @@ func (p *program) requestItem(c *cluster, req *approvalv1alpha1.ResourceCheckReq
 		row: row, wide: []string{
 			useText(req.Spec.Use), showName(requestedBy(req)), runText(req.Spec.Context.Resource), orElse(waitingText(s.waiting), none),
 		},
-		object: setKind(c.Scheme(), req), facts: factsOfRequest(req, s),
+		object: namedObject(setKind(c.Scheme(), req)), facts: factsOfRequest(req, s),
 	}
 }
 

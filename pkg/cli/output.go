@@ -66,24 +66,34 @@ func (o *output) machine() bool {
 	return o.format == outputName || o.format == outputJSON || o.format == outputYAML
 }
 
-// objects prints API objects for a program: one as itself, a list as a List.
-func (o *output) objects(w io.Writer, list bool, items ...client.Object) error {
-	if o.format == outputName {
-		for _, item := range items {
-			fmt.Fprintln(w, resourceName(item))
-		}
-		return nil
-	}
-	if !list && len(items) == 1 {
-		return o.document(w, items[0])
-	}
-	return o.document(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+// named is something that a program reads: a name for -o name, and the rest.
+type named struct {
+	name  string
+	value any
 }
 
-// resourceName is what kubectl prints for -o name.
-func resourceName(o client.Object) string {
+// namedObject is what kubectl prints for -o name, and the object.
+func namedObject(o client.Object) named {
 	gvk := o.GetObjectKind().GroupVersionKind()
-	return strings.ToLower(gvk.Kind) + "." + gvk.Group + "/" + o.GetName()
+	return named{strings.ToLower(gvk.Kind) + "." + gvk.Group + "/" + o.GetName(), o}
+}
+
+// print prints one as itself, and what is a list, or more than one, as a List.
+func (o *output) print(w io.Writer, list bool, items ...named) error {
+	values := make([]any, 0, len(items))
+	for _, item := range items {
+		if o.format == outputName {
+			fmt.Fprintln(w, show(item.name))
+		}
+		values = append(values, item.value)
+	}
+	switch {
+	case o.format == outputName:
+		return nil
+	case !list && len(items) == 1:
+		return o.document(w, values[0])
+	}
+	return o.document(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": values})
 }
 
 func (o *output) document(w io.Writer, value any) error {

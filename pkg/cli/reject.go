@@ -17,7 +17,7 @@ func (p *program) reject() *cobra.Command {
 		Example: example(`
 # Reject, saying why
 {{}} reject rcr-2c7f -n prod --comment "not before the backup is done"`),
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: p.completeChecks(o),
+		Args: atLeastOne, ValidArgsFunction: p.completeChecks(o),
 	}, func(ctx context.Context, args []string) error {
 		return p.answers(ctx, o, args, func(a *answerer, name string) error { return a.answer(ctx, name) })
 	})

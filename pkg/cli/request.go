@@ -52,7 +52,7 @@ asking succeeded; with --wait it says what came of it.`,
 
 # Ask anew, ending the request that is open
 {{}} request connector/prod-harbor -n prod --in team-a --reason "promote 1.4.3" --again`),
-		Args: cobra.ExactArgs(1),
+		Args: exactlyOne,
 	}, func(ctx context.Context, args []string) error { return p.runRequest(ctx, o, args[0]) })
 	o.addTo(cmd)
 	return cmd
@@ -101,7 +101,7 @@ func (p *program) runRequest(ctx context.Context, o *requestOptions, object stri
 		return p.waitFor(ctx, c, keyOf(req.Namespace, req.Name), o.timeout, &o.output)
 	}
 	if o.output.machine() {
-		return o.output.objects(p.streams.Out, false, setKind(c.Scheme(), req))
+		return o.output.print(p.streams.Out, false, namedObject(setKind(c.Scheme(), req)))
 	}
 	return nil
 }
@@ -226,7 +226,11 @@ func (p *program) ask(ctx context.Context, c *cluster, o *requestOptions, wanted
 ) {
 	for range maxAsks {
 		req = wanted.DeepCopy()
-		if err = c.Create(ctx, req); err == nil || !apierrors.IsAlreadyExists(err) {
+		err = c.Create(ctx, req)
+		switch {
+		case apierrors.IsConflict(err):
+			continue
+		case err == nil || !apierrors.IsAlreadyExists(err):
 			return req, false, err
 		}
 		live := liveName(err)

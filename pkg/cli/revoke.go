@@ -24,7 +24,7 @@ A revocation ends every request that rests on it, also after it was granted; use
 
 # As an approver or owner: end what was granted
 {{}} revoke rcr-2c7f -n prod --comment "the token leaked"`),
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: p.completeRequests(&o.at),
+		Args: atLeastOne, ValidArgsFunction: p.completeRequests(&o.at),
 	}, func(ctx context.Context, args []string) error {
 		return p.answers(ctx, o, args, func(a *answerer, name string) error {
 			a.kinds = a.c.checkKinds(ctx)
@@ -68,7 +68,7 @@ func (a *answerer) revokeRequest(ctx context.Context, req *approvalv1alpha1.Reso
 	if err := revokeRequest(ctx, a.c, req, a.o.comment); err != nil {
 		return err
 	}
-	a.created = append(a.created, setKind(a.c.Scheme(), req))
+	a.created = append(a.created, namedObject(setKind(a.c.Scheme(), req)))
 	if !a.o.output.machine() {
 		fmt.Fprintf(a.p.streams.Out, "revoked %s/%s\n", req.Namespace, req.Name)
 	}

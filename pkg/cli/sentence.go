@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -90,15 +89,12 @@ func rbacSentence(match []string) string {
 	return user + " may not " + verb + " " + resource + " " + where + ": ask " + whom + " for the right"
 }
 
-// refusedByAdmission tells a decision of a webhook or policy from a malformed object.
+// refusedByAdmission tells a decision of a webhook or policy from other errors.
 func refusedByAdmission(err error) bool {
 	var api apierrors.APIStatus
-	if !errors.As(err, &api) {
+	if !errors.As(err, &api) || api.Status().Code >= http.StatusInternalServerError {
 		return false
 	}
-	status := api.Status()
-	if status.Code == http.StatusUnprocessableEntity || status.Code == http.StatusBadRequest || status.Code >= http.StatusInternalServerError {
-		return false
-	}
-	return webhookNoise.MatchString(status.Message) || strings.Contains(status.Message, "denied request: ")
+	message := api.Status().Message
+	return webhookNoise.MatchString(message) || policyNoise.MatchString(message)
 }

@@ -186,6 +186,9 @@ func askAgain(req *approvalv1alpha1.ResourceCheckRequest) string {
 	args := []string{"request", strings.ToLower(ref.Kind) + "/" + ref.Name, "-n", ref.Namespace, "--in", req.Namespace, "--reason", "..."}
 	if run := req.Spec.Context.Resource; run != nil {
 		args = append(args, "--run", strings.ToLower(run.Kind)+"/"+run.Name)
+		if subject := req.Spec.Context.Subject; subject != nil && subject.Kind == approvalv1alpha1.SubjectServiceAccount {
+			args = append(args, "--service-account", subject.Name)
+		}
 	}
 	if use := req.Spec.Use; use != nil {
 		args = append(args, useFlags(use)...)

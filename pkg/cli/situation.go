@@ -65,7 +65,7 @@ func situationOf(req *approvalv1alpha1.ResourceCheckRequest, now time.Time) situ
 	}
 	ready := apimeta.FindStatusCondition(req.Status.Conditions, approvalv1alpha1.ConditionReady)
 	if ready == nil {
-		return situation{state: stateNew}
+		return situation{state: stateNew, message: "no controller has taken it up yet"}
 	}
 	s := situation{state: statePending, reason: ready.Reason, message: ready.Message, waiting: waitingOf(req)}
 	switch {

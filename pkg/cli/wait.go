@@ -46,7 +46,7 @@ Exit codes: 0 granted, 3 rejected, revoked or ended, 4 still pending at the time
 
 # In a script: give up after ten minutes
 {{}} wait rcr-2c7f -n team-a --timeout 10m`),
-		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeRequests(&at),
+		Args: exactlyOne, ValidArgsFunction: p.completeRequests(&at),
 	}, func(ctx context.Context, args []string) error {
 		key, err := p.key(&at, args[0])
 		if err != nil {
@@ -91,7 +91,7 @@ func (p *program) waitFor(ctx context.Context, c *cluster, key types.NamespacedN
 	}
 	s := situationOf(req, p.clock.Now())
 	if out.machine() {
-		if err := out.objects(p.streams.Out, false, setKind(c.Scheme(), req)); err != nil {
+		if err := out.print(p.streams.Out, false, namedObject(setKind(c.Scheme(), req))); err != nil {
 			return err
 		}
 		return told(s.code())
