@@ -8,6 +8,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/checks/timewindow"
 )
 
 // Reasons of the condition Ready beside those of the Check duck type.
@@ -40,14 +41,14 @@ func advance(spec *approvalv1alpha1.TimeWindowCheckSpec, status *approvalv1alpha
 	case duckv1alpha1.CheckApproved:
 		return hold(status, now)
 	}
-	s, err := parse(spec)
+	s, err := timewindow.Parse(spec)
 	if err != nil {
 		again := now.Add(retryBroken)
 		set(status, duckv1alpha1.CheckError, approvalv1alpha1.ReasonInvalidSpec,
 			"The time window cannot be read: "+err.Error()+"; it is tried again at "+shown(again, time.UTC)+".")
 		return again
 	}
-	return s.answer(status, now)
+	return answer(s, status, now)
 }
 
 // hold keeps an approval until its window closes.
@@ -68,11 +69,11 @@ func timeOf(t *metav1.Time) time.Time {
 }
 
 // answer is the first answer, or that to a check which waits.
-func (s *schedule) answer(status *approvalv1alpha1.TimeWindowCheckStatus, now time.Time) time.Time {
-	open, change := s.at(now)
+func answer(s *timewindow.Schedule, status *approvalv1alpha1.TimeWindowCheckStatus, now time.Time) time.Time {
+	open, change := s.At(now)
 	status.OpensAt, status.NotAfter = nil, nil
 	if open {
-		set(status, duckv1alpha1.CheckApproved, "", "The time window is open"+s.until(change)+".")
+		set(status, duckv1alpha1.CheckApproved, "", "The time window is open"+until(change, s.Zone())+".")
 		status.NotAfter = optional(change)
 		return change
 	}
@@ -81,15 +82,15 @@ func (s *schedule) answer(status *approvalv1alpha1.TimeWindowCheckStatus, now ti
 		set(status, duckv1alpha1.CheckPending, "", "The time window does not open within the next year: change its holidays or weekdays in the rule.")
 		return now.Add(lookAgain)
 	}
-	set(status, duckv1alpha1.CheckPending, "", "The time window opens at "+shown(change, s.zone)+".")
+	set(status, duckv1alpha1.CheckPending, "", "The time window opens at "+shown(change, s.Zone())+".")
 	return change
 }
 
-func (s *schedule) until(change time.Time) string {
+func until(change time.Time, zone *time.Location) string {
 	if change.IsZero() {
 		return ""
 	}
-	return " until " + shown(change, s.zone)
+	return " until " + shown(change, zone)
 }
 
 func optional(t time.Time) *metav1.Time {

@@ -36,7 +36,7 @@ func newWorld(t *testing.T, change ...func(*approvalv1alpha1.TimeWindowCheck)) *
 	t.Helper()
 	check := &approvalv1alpha1.TimeWindowCheck{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "check", Generation: 1},
-		Spec:       approvalv1alpha1.TimeWindowCheckSpec{TimeZone: "Europe/Berlin", Windows: []approvalv1alpha1.TimeWindow{on("09:00", "17:00", "Monday")}},
+		Spec:       approvalv1alpha1.TimeWindowCheckSpec{TimeZone: "Europe/Berlin", Windows: []approvalv1alpha1.TimeWindow{{Weekdays: []approvalv1alpha1.Weekday{"Monday"}, From: "09:00", To: "17:00"}}},
 	}
 	for _, c := range change {
 		c(check)
@@ -121,7 +121,7 @@ func TestControllerThatSleptThroughTheWindow(t *testing.T) {
 
 func TestWindowWithoutEnd(t *testing.T) {
 	w := newWorld(t, func(c *approvalv1alpha1.TimeWindowCheck) {
-		c.Spec.Windows = []approvalv1alpha1.TimeWindow{everyDay("00:00", "24:00")}
+		c.Spec.Windows = []approvalv1alpha1.TimeWindow{{From: "00:00", To: "24:00"}}
 	})
 	check := w.reconcile()
 	assert.Equal(t, duckv1alpha1.CheckApproved, check.Status.State)

@@ -75,11 +75,11 @@ func TestAt(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s, err := parse(&approvalv1alpha1.TimeWindowCheckSpec{TimeZone: tt.zone, Windows: tt.windows, Holidays: tt.holidays})
+			s, err := Parse(&approvalv1alpha1.TimeWindowCheckSpec{TimeZone: tt.zone, Windows: tt.windows, Holidays: tt.holidays})
 			require.NoError(t, err)
 			now, err := time.Parse(time.RFC3339, tt.now)
 			require.NoError(t, err)
-			open, change := s.at(now)
+			open, change := s.At(now)
 			assert.Equal(t, tt.open, open)
 			got := ""
 			if !change.IsZero() {
@@ -100,11 +100,12 @@ func TestParseRefuses(t *testing.T) {
 		"no time":          {approvalv1alpha1.TimeWindowCheckSpec{Windows: []approvalv1alpha1.TimeWindow{everyDay("nine", "17:00")}}, `"nine" is no time of day: write HH:MM`},
 		"beyond the day":   {approvalv1alpha1.TimeWindowCheckSpec{Windows: []approvalv1alpha1.TimeWindow{everyDay("09:00", "24:01")}}, `"24:01" is no time of day: write HH:MM`},
 		"negative minutes": {approvalv1alpha1.TimeWindowCheckSpec{Windows: []approvalv1alpha1.TimeWindow{everyDay("09:-1", "17:00")}}, `"09:-1" is no time of day: write HH:MM`},
+		"no date":          {approvalv1alpha1.TimeWindowCheckSpec{Holidays: []string{"2026-12-25", "2026-02-29"}}, `"2026-02-29" is no date: write a day of the calendar as YYYY-MM-DD`},
 		"no weekday":       {approvalv1alpha1.TimeWindowCheckSpec{Windows: []approvalv1alpha1.TimeWindow{on("09:00", "17:00", "Caturday")}}, `"Caturday" is no day of the week: write Monday to Sunday`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(&tt.spec)
+			_, err := Parse(&tt.spec)
 			assert.EqualError(t, err, tt.want)
 		})
 	}
@@ -126,17 +127,17 @@ func FuzzAt(f *testing.F) {
 		}
 		zone, err := time.LoadLocation("Europe/Berlin")
 		require.NoError(t, err)
-		s := &schedule{zone: zone, windows: []window{w}}
+		s := &Schedule{zone: zone, windows: []window{w}}
 		now := time.Unix(unix%4e9, 0)
-		open, change := s.at(now)
+		open, change := s.At(now)
 		if change.IsZero() {
 			return
 		}
 		require.True(t, change.After(now))
-		before, sameChange := s.at(change.Add(-time.Second))
+		before, sameChange := s.At(change.Add(-time.Second))
 		require.Equal(t, open, before)
 		require.True(t, change.Equal(sameChange))
-		after, _ := s.at(change)
+		after, _ := s.At(change)
 		require.NotEqual(t, open, after)
 	})
 }

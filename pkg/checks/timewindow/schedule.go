@@ -1,3 +1,6 @@
+// Package timewindow reads the schedules of TimeWindowChecks.
+//
+// It stands beside the checks and below webhook and controller, because one refuses what the other could not read.
 package timewindow
 
 import (
@@ -19,9 +22,9 @@ const horizon = 400
 // wall clock; the second day is for clocks that are set back.
 const lookBack = 2
 
-// schedule is a spec ready to be asked. Windows are read on the wall clock of the time zone: where it jumps ahead, a time
+// Schedule is a spec ready to be asked. Windows are read on the wall clock of the time zone: where it jumps ahead, a time
 // that it skips is the moment of the jump; where it is set back, a time that it shows twice is the first of the two.
-type schedule struct {
+type Schedule struct {
 	zone     *time.Location
 	windows  []window
 	holidays map[string]bool
@@ -43,8 +46,8 @@ var weekdays = map[approvalv1alpha1.Weekday]time.Weekday{
 	"Thursday": time.Thursday, "Friday": time.Friday, "Saturday": time.Saturday,
 }
 
-// parse reads a spec. The error is one sentence for people.
-func parse(spec *approvalv1alpha1.TimeWindowCheckSpec) (*schedule, error) {
+// Parse reads a spec. The error is one sentence for people.
+func Parse(spec *approvalv1alpha1.TimeWindowCheckSpec) (*Schedule, error) {
 	name := spec.TimeZone
 	if name == "" {
 		name = "UTC"
@@ -53,8 +56,11 @@ func parse(spec *approvalv1alpha1.TimeWindowCheckSpec) (*schedule, error) {
 	if err != nil || name == "Local" {
 		return nil, fmt.Errorf("%q is no time zone that is known here: use a name such as Europe/Berlin", name)
 	}
-	s := &schedule{zone: zone, holidays: map[string]bool{}}
+	s := &Schedule{zone: zone, holidays: map[string]bool{}}
 	for _, day := range spec.Holidays {
+		if _, err := time.Parse(time.DateOnly, day); err != nil {
+			return nil, fmt.Errorf("%q is no date: write a day of the calendar as YYYY-MM-DD", day)
+		}
 		s.holidays[day] = true
 	}
 	for _, from := range spec.Windows {
@@ -98,9 +104,12 @@ func parseMinutes(text string) (int, error) {
 	return h*60 + m, nil
 }
 
-// at tells whether a window is open now, and when that changes: when it closes, windows that join it included, or when
+// Zone is the time zone in which people wrote the schedule.
+func (s *Schedule) Zone() *time.Location { return s.zone }
+
+// At tells whether a window is open now, and when that changes: when it closes, windows that join it included, or when
 // the next one opens. A zero change lies beyond the horizon.
-func (s *schedule) at(now time.Time) (open bool, change time.Time) {
+func (s *Schedule) At(now time.Time) (open bool, change time.Time) {
 	today := now.In(s.zone)
 	for offset := -lookBack; offset <= horizon; offset++ {
 		for _, span := range s.on(today.Year(), today.Month(), today.Day()+offset) {
@@ -128,7 +137,7 @@ func latest(a, b time.Time) time.Time {
 
 // on lists the spans that open on a date, by their opening. What is over before it begins, because the wall clock jumped
 // over it, is left out.
-func (s *schedule) on(year int, month time.Month, day int) []span {
+func (s *Schedule) on(year int, month time.Month, day int) []span {
 	date := time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
 	if s.holidays[date.Format(time.DateOnly)] {
 		return nil
@@ -148,7 +157,7 @@ func (s *schedule) on(year int, month time.Month, day int) []span {
 }
 
 // instant is the first moment at which the wall clock shows the time on the date, or passes it.
-func (s *schedule) instant(date time.Time, minutes int) time.Time {
+func (s *Schedule) instant(date time.Time, minutes int) time.Time {
 	want := time.Date(date.Year(), date.Month(), date.Day(), 0, minutes, 0, 0, time.UTC)
 	for _, sample := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
 		_, offset := want.Add(sample).In(s.zone).Zone()
@@ -162,7 +171,7 @@ func (s *schedule) instant(date time.Time, minutes int) time.Time {
 
 // jump is the moment at which the wall clock skipped the time. time.Date reads a skipped time in the zone before or after
 // the jump; which one is not said.
-func (s *schedule) jump(want time.Time) time.Time {
+func (s *Schedule) jump(want time.Time) time.Time {
 	near := time.Date(want.Year(), want.Month(), want.Day(), want.Hour(), want.Minute(), 0, 0, s.zone)
 	start, end := near.ZoneBounds()
 	if wallClock(near).Before(want) {
