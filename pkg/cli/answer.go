@@ -84,7 +84,7 @@ func (p *program) answers(ctx context.Context, o *answerOptions, names []string,
 func (p *program) note(first, err error) error {
 	var f *failure
 	if errors.As(err, &f) && f.text != "" {
-		fmt.Fprintln(p.streams.ErrOut, "error: "+f.text)
+		p.tell("%s", "error: "+f.text)
 		err = told(f.code)
 	}
 	if first != nil {
@@ -144,7 +144,7 @@ func (a *answerer) answerAll(ctx context.Context, found []*check) error {
 	var first error
 	for _, c := range found {
 		if why := a.cannot(c); why != "" && len(found) > 1 {
-			fmt.Fprintf(a.p.streams.ErrOut, "skipped %s: %s\n", c.key(), show(why))
+			a.p.tell("skipped %s: %s", c.key(), show(why))
 			continue
 		}
 		if err := a.send(ctx, c); err != nil {
@@ -188,7 +188,7 @@ func (a *answerer) send(ctx context.Context, c *check) error {
 	}
 	a.created = append(a.created, namedObject(setKind(a.c.Scheme(), response)))
 	if !a.o.output.machine() {
-		fmt.Fprintf(a.p.streams.Out, "%s %s%s\n", past(a.o.decision), c.key(), a.tally(ctx, c))
+		a.p.say("%s %s%s", past(a.o.decision), c.key(), a.tally(ctx, c))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func isTerminal(w any) bool {
 }
 
 func (p *program) run(ctx context.Context, args []string) int {
-	root := p.command()
+	root := p.command() //nolint:contextcheck // The verbs take the context from their command, which gets it below.
 	root.SetArgs(args)
 	executed, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -63,12 +63,21 @@ func (p *program) run(ctx context.Context, args []string) int {
 		known = &failure{code: ExitUsage, text: firstLine(err.Error())}
 	}
 	if known.text != "" {
-		fmt.Fprintln(p.streams.ErrOut, "error: "+known.text)
+		p.tell("%s", "error: "+known.text)
 	}
 	if known.code == ExitUsage {
-		fmt.Fprintf(p.streams.ErrOut, "See '%s --help' for usage and examples.\n", executed.CommandPath())
+		p.tell("See '%s --help' for usage and examples.", executed.CommandPath())
 	}
 	return known.code
+}
+
+// say prints a line of the result, tell a line about it. An error means that nobody reads it any more.
+func (p *program) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.streams.Out, format+"\n", args...)
+}
+
+func (p *program) tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.streams.ErrOut, format+"\n", args...)
 }
 
 func firstLine(text string) string {

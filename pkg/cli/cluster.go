@@ -65,7 +65,7 @@ type warnings struct{ out io.Writer }
 
 func (w warnings) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
 	if code == 299 && text != "" {
-		fmt.Fprintln(w.out, "warning: "+show(text))
+		_, _ = fmt.Fprintln(w.out, "warning: "+show(text))
 	}
 }
 

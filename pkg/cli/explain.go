@@ -176,7 +176,7 @@ func (v *verdict) word() string {
 
 func (p *program) tellVerdict(o *explainOptions, v *verdict) error {
 	if o.output.format == outputName {
-		fmt.Fprintln(p.streams.Out, showName(v.Reason))
+		p.say("%s", showName(v.Reason))
 		return told(v.code())
 	}
 	if o.output.machine() {
@@ -198,7 +198,7 @@ func (p *program) tellVerdict(o *explainOptions, v *verdict) error {
 		s.optional("Id", show(v.ID))
 	}
 	s.optional("Next", v.next())
-	fmt.Fprint(p.streams.Out, s.String())
+	p.say("%s", strings.TrimSuffix(s.String(), "\n"))
 	return told(v.code())
 }
 

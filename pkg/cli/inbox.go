@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -105,7 +104,7 @@ func (p *program) inboxReader(ctx context.Context, c *cluster, o *listOptions, n
 	return func(ctx context.Context) ([]waitingCheck, error) {
 		checks, err := x.inbox(ctx)
 		if errors.Is(err, errNoToken) {
-			fmt.Fprintln(p.streams.ErrOut, "warning: the proxy takes only tokens, and your kubeconfig has none; looking"+inNamespace(namespace)+" on the API server")
+			p.tell("%s", "warning: the proxy takes only tokens, and your kubeconfig has none; looking"+inNamespace(namespace)+" on the API server")
 			return fromServer(ctx)
 		}
 		return slices.DeleteFunc(checks, func(check waitingCheck) bool { return keep != metav1.NamespaceAll && check.Namespace != keep }), err

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -130,7 +129,7 @@ func (l *lister) loop(ctx context.Context) error {
 		return err
 	}
 	if len(items) == 0 && !l.o.output.machine() {
-		fmt.Fprintln(l.p.streams.ErrOut, l.from.empty)
+		l.p.tell("%s", l.from.empty)
 	}
 	if err := l.take(ctx, items, true); err != nil {
 		return err
@@ -140,7 +139,7 @@ func (l *lister) loop(ctx context.Context) error {
 			return nil
 		}
 		if items, err = l.from.read(ctx); err != nil {
-			fmt.Fprintln(l.p.streams.ErrOut, "warning: the list cannot be read, and is tried again: "+sentence(err))
+			l.p.tell("%s", "warning: the list cannot be read, and is tried again: "+sentence(err))
 			continue
 		}
 		if err := l.take(ctx, items, false); err != nil {
@@ -179,7 +178,7 @@ func (l *lister) take(ctx context.Context, items []item, first bool) error {
 	for _, it := range fresh {
 		if err := l.run.run(ctx, l.p.streams, it.facts); err != nil {
 			l.failed = true
-			fmt.Fprintf(l.p.streams.ErrOut, "warning: --exec failed for %s: %s\n", showName(it.facts.name), sentence(err))
+			l.p.tell("warning: --exec failed for %s: %s", showName(it.facts.name), sentence(err))
 		}
 	}
 	return nil

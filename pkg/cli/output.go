@@ -80,20 +80,26 @@ func namedObject(o client.Object) named {
 
 // print prints one as itself, and what is a list, or more than one, as a List.
 func (o *output) print(w io.Writer, list bool, items ...named) error {
+	if o.format == outputName {
+		return printNames(w, items)
+	}
+	if !list && len(items) == 1 {
+		return o.document(w, items[0].value)
+	}
 	values := make([]any, 0, len(items))
 	for _, item := range items {
-		if o.format == outputName {
-			fmt.Fprintln(w, show(item.name))
-		}
 		values = append(values, item.value)
 	}
-	switch {
-	case o.format == outputName:
-		return nil
-	case !list && len(items) == 1:
-		return o.document(w, values[0])
-	}
 	return o.document(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": values})
+}
+
+func printNames(w io.Writer, items []named) error {
+	for _, item := range items {
+		if _, err := fmt.Fprintln(w, show(item.name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (o *output) document(w io.Writer, value any) error {
@@ -147,11 +153,14 @@ type table struct {
 
 func (t *table) print(w io.Writer, withHeader bool) error {
 	tab := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	rows := t.rows
 	if withHeader {
-		fmt.Fprintln(tab, strings.Join(t.header, "\t"))
+		rows = slices.Concat([][]string{t.header}, rows)
 	}
-	for _, row := range t.rows {
-		fmt.Fprintln(tab, strings.Join(row, "\t"))
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(tab, strings.Join(row, "\t")); err != nil {
+			return err
+		}
 	}
 	return tab.Flush()
 }
@@ -163,7 +172,7 @@ type sheet struct{ strings.Builder }
 const fieldWidth = 14
 
 func (s *sheet) field(name, format string, args ...any) {
-	fmt.Fprintf(s, "%-*s%s\n", fieldWidth, name+":", fmt.Sprintf(format, args...))
+	fmt.Fprintf(&s.Builder, "%-*s%s\n", fieldWidth, name+":", fmt.Sprintf(format, args...))
 }
 
 // optional leaves a field without text out.
@@ -180,6 +189,6 @@ func (s *sheet) list(name string, lines []string) {
 			s.field(name, "%s", line)
 			continue
 		}
-		fmt.Fprintf(s, "%*s%s\n", fieldWidth, "", line)
+		fmt.Fprintf(&s.Builder, "%*s%s\n", fieldWidth, "", line)
 	}
 }

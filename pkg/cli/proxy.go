@@ -147,7 +147,7 @@ func (x *proxy) get(ctx context.Context, path string, query url.Values, into any
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		return 0, err
@@ -169,8 +169,9 @@ func currentJTI(ctx context.Context, config *rest.Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if answer, err := authenticated.RoundTrip(r); err == nil {
-		answer.Body.Close()
+	answer, err := authenticated.RoundTrip(r)
+	if err == nil {
+		_ = answer.Body.Close()
 	} else if !errors.Is(err, errCaught) {
 		return "", err
 	}

@@ -275,7 +275,7 @@ func (p *program) endFirst(ctx context.Context, c *cluster, o *requestOptions, l
 			return err
 		}
 	}
-	fmt.Fprintf(p.streams.ErrOut, "ended %s/%s\n", live.Namespace, live.Name)
+	p.tell("ended %s/%s", live.Namespace, live.Name)
 	return p.untilEnded(ctx, c, keyOf(live.Namespace, live.Name))
 }
 
@@ -288,12 +288,12 @@ func orElse(text, otherwise string) string {
 
 func (p *program) tellAsked(req *approvalv1alpha1.ResourceCheckRequest, met, waiting bool) {
 	if met {
-		fmt.Fprintf(p.streams.Out, "already asked: %s\n", req.Name)
+		p.say("already asked: %s", req.Name)
 	} else {
-		fmt.Fprintf(p.streams.Out, "asked: %s\n", req.Name)
+		p.say("asked: %s", req.Name)
 	}
 	if !waiting {
-		fmt.Fprintf(p.streams.Out, "wait for the answer with: %s\n", command("wait", req.Name, "-n", req.Namespace))
+		p.say("wait for the answer with: %s", command("wait", req.Name, "-n", req.Namespace))
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,7 +69,7 @@ func (a *answerer) revokeRequest(ctx context.Context, req *approvalv1alpha1.Reso
 	}
 	a.created = append(a.created, namedObject(setKind(a.c.Scheme(), req)))
 	if !a.o.output.machine() {
-		fmt.Fprintf(a.p.streams.Out, "revoked %s/%s\n", req.Namespace, req.Name)
+		a.p.say("revoked %s/%s", req.Namespace, req.Name)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -144,13 +143,6 @@ func momentText(t, now time.Time) string {
 }
 
 func ageText(t, now time.Time) string { return duration.HumanDuration(now.Sub(t)) }
-
-func timeOf(t *metav1.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.Time
-}
 
 func count(n int, one, many string) string {
 	if n == 1 {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,9 +95,9 @@ func (p *program) waitFor(ctx context.Context, c *cluster, key types.NamespacedN
 		}
 		return told(s.code())
 	}
-	fmt.Fprintf(p.streams.Out, "%s: %s\n", key, s.line(p.clock.Now()))
+	p.say("%s: %s", key, s.line(p.clock.Now()))
 	if s.code() == ExitPending {
-		fmt.Fprintf(p.streams.ErrOut, "still pending; go on waiting with: %s\n", command("wait", key.Name, "-n", key.Namespace))
+		p.tell("still pending; go on waiting with: %s", command("wait", key.Name, "-n", key.Namespace))
 	}
 	return told(s.code())
 }
@@ -132,7 +131,7 @@ func (g *progress) done(req *approvalv1alpha1.ResourceCheckRequest) bool {
 	g.claimed = s.state != stateNew
 	if text := g.text(req, s); text != g.last && !s.final() {
 		g.last = text
-		fmt.Fprintln(g.p.streams.ErrOut, text)
+		g.p.tell("%s", text)
 	}
 	return s.final()
 }
@@ -154,12 +153,12 @@ func (g *progress) idle(now time.Time) time.Duration {
 			return unclaimedAfter - waited
 		}
 		g.warned = true
-		fmt.Fprintf(g.p.streams.ErrOut, "no controller has picked %s up for %s: is the Countersign controller running?\n", g.key, unclaimedAfter)
+		g.p.tell("no controller has picked %s up for %s: is the Countersign controller running?", g.key, unclaimedAfter)
 	}
 	if !now.Before(g.beat.Add(heartbeat)) {
 		g.beat = now
 		if g.p.terminal {
-			fmt.Fprintf(g.p.streams.ErrOut, "still %s (%s)\n", g.last, now.Sub(g.since).Truncate(time.Second))
+			g.p.tell("still %s (%s)", g.last, now.Sub(g.since).Truncate(time.Second))
 		}
 	}
 	return g.beat.Add(heartbeat).Sub(now)
