@@ -81,17 +81,14 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (c *Controller) writeStatus(ctx context.Context, connector *connectorsv1alpha1.Connector, found finding) error {
 	next := c.nextStatus(connector, found)
-	if equality.Semantic.DeepEqual(connector.Status, next) {
+	if equality.Semantic.DeepEqual(&connector.Status, &next) {
 		return nil
 	}
-	if err := status.Apply(ctx, c.client, connector, next); err != nil {
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			return nil // gone or re-created meanwhile; the next event says so
-		}
-		return err
+	written, err := status.TryApply(ctx, c.client, connector, &next)
+	if written {
+		c.announce(connector, found)
 	}
-	c.announce(connector, found)
-	return nil
+	return err
 }
 
 // keepService makes the connector's name resolve to the proxy inside the cluster.

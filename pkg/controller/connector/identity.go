@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,9 +11,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -24,7 +23,7 @@ import (
 // created by nobody in particular.
 func (c *Controller) inspectIdentity(ctx context.Context, connector *connectorsv1alpha1.Connector, secret *corev1.Secret, ca []byte) finding {
 	if connector.Spec.ConnectorClassName != operation.Kubernetes {
-		return finding{identity: string(secret.Data[corev1.BasicAuthUsernameKey])}
+		return identified(value(secret, corev1.BasicAuthUsernameKey))
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -34,30 +33,13 @@ func (c *Controller) inspectIdentity(ctx context.Context, connector *connectorsv
 	}
 	review, err := cluster.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return finding{} // a tool that does not answer now is no fault of the connector; the next look tries again
+		return finding{} // a tool that does not answer now is no fault of the connector, and its identity stays as it was
 	}
 	who := review.Status.UserInfo
 	if reach := c.reach(ctx, cluster, who); reach != "" {
-		f := fault(approvalv1alpha1.ReasonCredentialReachesGuards, reach)
-		f.identity = who.Username
-		return f
+		return finding{reason: approvalv1alpha1.ReasonCredentialReachesGuards, message: reach, identity: who.Username, identified: true}
 	}
-	return finding{identity: who.Username}
-}
-
-func (c *Controller) loginConfig(connector *connectorsv1alpha1.Connector, secret *corev1.Secret, ca []byte) *rest.Config {
-	config := &rest.Config{
-		Host: connector.Spec.Address, Timeout: c.options.Timeout,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-	}
-	switch secret.Type {
-	case corev1.SecretTypeBasicAuth:
-		config.Username = string(secret.Data[corev1.BasicAuthUsernameKey])
-		config.Password = string(secret.Data[corev1.BasicAuthPasswordKey])
-	case connectorsv1alpha1.SecretTypeBearerToken:
-		config.BearerToken = strings.TrimSpace(string(secret.Data["token"]))
-	}
-	return config
+	return identified(who.Username)
 }
 
 // reach says what the identity may do that would let it around the gate, if the tool is this very cluster. It
@@ -66,11 +48,11 @@ func (c *Controller) reach(ctx context.Context, cluster kubernetes.Interface, wh
 	if !c.isOwnAccount(ctx, who) {
 		return ""
 	}
-	namespaces, err := c.guardedNamespaces(ctx)
+	namespaces, err := c.namespaces(ctx)
 	if err != nil {
 		return ""
 	}
-	for _, namespace := range namespaces {
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
 		review, err := cluster.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
 		}, metav1.CreateOptions{})
@@ -78,8 +60,8 @@ func (c *Controller) reach(ctx context.Context, cluster kubernetes.Interface, wh
 			continue
 		}
 		for _, rule := range review.Status.ResourceRules {
-			if what := forbidden(rule); what != "" {
-				return fmt.Sprintf("the identity %s behind the connector's credentials may %s in namespace %s, which leads around the gate; take that right away", who.Username, what, namespace)
+			if what := leadsAround(rule, namespaces[namespace]); what != "" {
+				return fmt.Sprintf("the identity %q behind the connector's credentials may %s in namespace %s, which leads around the gate; take that right away", who.Username, what, namespace)
 			}
 		}
 	}
@@ -98,17 +80,18 @@ func (c *Controller) isOwnAccount(ctx context.Context, who authenticationv1.User
 	return err == nil && string(account.UID) == who.UID
 }
 
-// guardedNamespaces are those in which we or connectors keep Secrets.
-func (c *Controller) guardedNamespaces(ctx context.Context) ([]string, error) {
+// namespaces are ours and those of connectors; true marks those in which Secrets of ours or of connectors lie.
+func (c *Controller) namespaces(ctx context.Context) (map[string]bool, error) {
 	var all connectorsv1alpha1.ConnectorList
 	if err := c.client.List(ctx, &all); err != nil {
 		return nil, err
 	}
-	namespaces := sets.New(c.options.Namespace)
+	namespaces := map[string]bool{c.options.Namespace: true}
 	for i := range all.Items {
-		namespaces.Insert(all.Items[i].Namespace)
+		connector := &all.Items[i]
+		namespaces[connector.Namespace] = namespaces[connector.Namespace] || len(secretRefs(connector)) > 0
 	}
-	return sets.List(namespaces), nil
+	return namespaces, nil
 }
 
 // guards are the rights that lead around the gate.
@@ -122,15 +105,15 @@ var guards = []struct {
 	{"", "serviceaccounts/token", []string{"create"}, "create serviceaccounts/token"},
 }
 
-// forbidden names what of a rule leads around the gate; empty if nothing does.
-func forbidden(rule authorizationv1.ResourceRule) string {
+// leadsAround names what of a rule leads around the gate; empty if nothing does.
+func leadsAround(rule authorizationv1.ResourceRule, secretsLieHere bool) string {
 	for _, group := range []string{approvalv1alpha1.GroupVersion.Group, connectorsv1alpha1.GroupVersion.Group, approvalv1alpha1.AuthorityGroup} {
 		if matches(rule.APIGroups, group) && len(rule.Resources) > 0 && len(rule.Verbs) > 0 {
 			return strings.Join(rule.Verbs, ", ") + " " + strings.Join(rule.Resources, ", ") + " of " + group
 		}
 	}
 	for _, guard := range guards {
-		if matches(rule.APIGroups, guard.group) && matches(rule.Resources, guard.resource) &&
+		if secretsLieHere && matches(rule.APIGroups, guard.group) && matches(rule.Resources, guard.resource) &&
 			slices.ContainsFunc(guard.verbs, func(verb string) bool { return matches(rule.Verbs, verb) }) {
 			return guard.what
 		}

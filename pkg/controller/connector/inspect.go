@@ -42,22 +42,26 @@ func inspectSpec(connector *connectorsv1alpha1.Connector) finding {
 			return fault(approvalv1alpha1.ReasonInvalidSpec, fmt.Sprintf("spec.operations[%d] cannot be read, so it counts as a write: %v", i, err))
 		}
 	}
-	for field, ref := range secretRefs(connector) {
-		if ref.Namespace != "" && ref.Namespace != connector.Namespace {
+	for _, r := range secretRefs(connector) {
+		if r.ref.Namespace != "" && r.ref.Namespace != connector.Namespace {
 			return fault(approvalv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-				"%s names a Secret of namespace %s; a connector uses Secrets of its own namespace only: copy it to %s", field, ref.Namespace, connector.Namespace))
+				"%s names a Secret of namespace %s; a connector uses Secrets of its own namespace only: copy it to %s", r.field, r.ref.Namespace, connector.Namespace))
 		}
 	}
 	return finding{}
 }
 
-func secretRefs(connector *connectorsv1alpha1.Connector) map[string]connectorsv1alpha1.SecretReference {
-	refs := map[string]connectorsv1alpha1.SecretReference{}
+type secretRef struct {
+	field string
+	ref   connectorsv1alpha1.SecretReference
+}
+
+func secretRefs(connector *connectorsv1alpha1.Connector) (refs []secretRef) {
 	if auth := connector.Spec.Auth; auth != nil && auth.SecretRef != nil {
-		refs["spec.auth.secretRef"] = *auth.SecretRef
+		refs = append(refs, secretRef{"spec.auth.secretRef", *auth.SecretRef})
 	}
 	if ref := connector.Spec.CACertSecretRef; ref != nil {
-		refs["spec.caCertSecretRef"] = *ref
+		refs = append(refs, secretRef{"spec.caCertSecretRef", *ref})
 	}
 	return refs
 }
@@ -98,29 +102,10 @@ func (c *Controller) readLogin(ctx context.Context, connector *connectorsv1alpha
 	if !f.ready() {
 		return nil, f
 	}
-	for _, key := range requiredKeys(secret.Type) {
-		if len(secret.Data[key]) == 0 {
-			return nil, fault(approvalv1alpha1.ReasonSecretInvalid, fmt.Sprintf(
-				"the Secret %s of type %s lacks the key %s; add it", secret.Name, secret.Type, key))
-		}
-	}
-	if requiredKeys(secret.Type) == nil && secret.Type != connectorsv1alpha1.SecretTypeHeaders {
-		return nil, fault(approvalv1alpha1.ReasonSecretInvalid, fmt.Sprintf(
-			"the Secret %s has the type %q; use %s, %s or %s", secret.Name, secret.Type,
-			corev1.SecretTypeBasicAuth, connectorsv1alpha1.SecretTypeBearerToken, connectorsv1alpha1.SecretTypeHeaders))
+	if lack := lacking(secret); lack != "" {
+		return nil, fault(approvalv1alpha1.ReasonSecretInvalid, fmt.Sprintf("the Secret %s %s", secret.Name, lack))
 	}
 	return secret, finding{}
-}
-
-// requiredKeys are those without which a Secret of the type is of no use; nil for types that are not known.
-func requiredKeys(kind corev1.SecretType) []string {
-	switch kind {
-	case corev1.SecretTypeBasicAuth:
-		return []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey}
-	case connectorsv1alpha1.SecretTypeBearerToken:
-		return []string{"token"}
-	}
-	return nil
 }
 
 func (c *Controller) secret(ctx context.Context, namespace, name string) (*corev1.Secret, finding) {

@@ -16,10 +16,14 @@ import (
 type finding struct {
 	// reason is empty when the connector can be used.
 	reason, message string
-	identity        string
+	// identity is who the tool says the connector is, once identified; until then the last known identity stands.
+	identity   string
+	identified bool
 }
 
 func fault(reason, message string) finding { return finding{reason: reason, message: message} }
+
+func identified(name string) finding { return finding{identity: name, identified: true} }
 
 func (f finding) ready() bool { return f.reason == "" }
 
@@ -35,11 +39,14 @@ func (c *Controller) nextStatus(connector *connectorsv1alpha1.Connector, f findi
 	next := connectorsv1alpha1.ConnectorStatus{
 		ObservedGeneration: connector.Generation,
 		Proxy:              &connectorsv1alpha1.ConnectorProxy{HTTPAddress: &connectorsv1alpha1.ConnectorAddress{URL: c.url(connector)}},
-		Identity:           f.identity,
+		Identity:           connector.Status.Identity,
 		Conditions:         append([]metav1.Condition(nil), connector.Status.Conditions...),
 	}
+	if f.identified {
+		next.Identity = f.identity
+	}
 	condition := metav1.Condition{
-		Type: approvalv1alpha1.ConditionReady, ObservedGeneration: connector.Generation,
+		Type: approvalv1alpha1.ConditionReady, ObservedGeneration: connector.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()),
 		Status: metav1.ConditionTrue, Reason: approvalv1alpha1.ReasonReady, Message: "the connector can be used through the proxy",
 	}
 	if !f.ready() {
@@ -57,6 +64,9 @@ func (c *Controller) url(connector *connectorsv1alpha1.Connector) string {
 	return strings.TrimSuffix(c.options.ProxyURL, "/") + "/namespaces/" + connector.Namespace + "/connectors/" + connector.Name
 }
 
+// maxNote is how many characters an event's note may have.
+const maxNote = 1024
+
 // announce tells of a transition only.
 func (c *Controller) announce(connector *connectorsv1alpha1.Connector, f finding) {
 	before := apimeta.FindStatusCondition(connector.Status.Conditions, approvalv1alpha1.ConditionReady)
@@ -65,6 +75,7 @@ func (c *Controller) announce(connector *connectorsv1alpha1.Connector, f finding
 		reason, message, kind = f.reason, f.message, corev1.EventTypeWarning
 	}
 	if before == nil || before.Reason != reason {
-		c.recorder.Eventf(connector, nil, kind, reason, "Inspect", "%s", message)
+		note := []rune(message)
+		c.recorder.Eventf(connector, nil, kind, reason, "Inspect", "%s", string(note[:min(len(note), maxNote)]))
 	}
 }

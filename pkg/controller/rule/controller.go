@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,8 +36,12 @@ const (
 	recheckNotReady = 15 * time.Second
 )
 
+// maxNote is how many characters an event's note may have.
+const maxNote = 1024
+
 // Controller reconciles rules.
 type Controller struct {
+	clock    clock.PassiveClock
 	client   client.Client
 	reader   client.Reader // uncached: protected objects are of any kind
 	registry *checks.Registry
@@ -45,9 +50,9 @@ type Controller struct {
 }
 
 // NewController returns a Controller. reader must not be a cache.
-func NewController(c client.Client, reader client.Reader, registry *checks.Registry, recorder events.EventRecorder) *Controller {
+func NewController(clock clock.PassiveClock, c client.Client, reader client.Reader, registry *checks.Registry, recorder events.EventRecorder) *Controller {
 	return &Controller{
-		client: c, reader: reader, registry: registry, recorder: recorder,
+		clock: clock, client: c, reader: reader, registry: registry, recorder: recorder,
 		kinds: make(chan event.TypedGenericEvent[client.Object], 1),
 	}
 }
@@ -110,11 +115,13 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	recheck := recheckReady
-	if found.Reason != "" {
-		recheck = recheckNotReady
+	if err := c.writeStatus(ctx, &rule, found); err != nil {
+		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: recheck}, c.writeStatus(ctx, &rule, found)
+	if found.Reason != "" {
+		return ctrl.Result{RequeueAfter: recheckNotReady}, nil
+	}
+	return ctrl.Result{RequeueAfter: recheckReady}, nil
 }
 
 // inspect finds the first thing that keeps the rule from asking.
@@ -146,35 +153,34 @@ func (c *Controller) inspectObject(ctx context.Context, rule *approvalv1alpha1.R
 }
 
 func (c *Controller) writeStatus(ctx context.Context, rule *approvalv1alpha1.ResourceCheckRule, found trial.Finding) error {
-	condition := readyCondition(rule, found)
+	condition := c.readyCondition(rule, found)
 	next := approvalv1alpha1.ResourceCheckRuleStatus{
 		ObservedGeneration: rule.Generation,
 		Conditions:         append([]metav1.Condition(nil), rule.Status.Conditions...),
 	}
 	apimeta.SetStatusCondition(&next.Conditions, condition)
-	if equality.Semantic.DeepEqual(rule.Status, next) {
+	if equality.Semantic.DeepEqual(&rule.Status, &next) {
 		return nil
 	}
-	if err := status.Apply(ctx, c.client, rule, next); err != nil {
-		return err
-	}
+	written, err := status.TryApply(ctx, c.client, rule, &next)
 	before := apimeta.FindStatusCondition(rule.Status.Conditions, approvalv1alpha1.ConditionReady)
-	if before == nil || before.Reason != condition.Reason {
-		c.recorder.Eventf(rule, nil, eventType(found), condition.Reason, "Inspect", "%s", condition.Message)
+	if written && (before == nil || before.Reason != condition.Reason) {
+		note := []rune(condition.Message)
+		c.recorder.Eventf(rule, nil, eventType(found), condition.Reason, "Inspect", "%s", string(note[:min(len(note), maxNote)]))
 	}
-	return nil
+	return err
 }
 
-func readyCondition(rule *approvalv1alpha1.ResourceCheckRule, found trial.Finding) metav1.Condition {
+func (c *Controller) readyCondition(rule *approvalv1alpha1.ResourceCheckRule, found trial.Finding) metav1.Condition {
 	if found.Reason == "" {
 		return metav1.Condition{
 			Type: approvalv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: approvalv1alpha1.ReasonReady,
-			ObservedGeneration: rule.Generation, Message: "checks can be made from this rule",
+			ObservedGeneration: rule.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()), Message: "checks can be made from this rule",
 		}
 	}
 	return metav1.Condition{
 		Type: approvalv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: found.Reason,
-		ObservedGeneration: rule.Generation, Message: found.Message,
+		ObservedGeneration: rule.Generation, LastTransitionTime: metav1.NewTime(c.clock.Now()), Message: found.Message,
 	}
 }
 
