@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 
 // install applies what config/ ships, and returns when the API server acts on all of it.
 func install(ctx context.Context, c *env.Cluster) error {
-	if err := c.ApplyFiles(ctx, c.Admin(), "../../config/rbac", "../../config/roles", "../../config/policies"); err != nil {
+	if err := c.ApplyFiles(ctx, c.Admin(), "../../config/rbac", "../../config/roles", "../../config/policies", "../../config/controller/checkkinds.yaml"); err != nil {
 		return err
 	}
 	return policiesAct(ctx, c)
