@@ -4,14 +4,13 @@ package timewindow
 import (
 	"context"
 	"fmt"
-	"time"
-	_ "time/tzdata" // the image holds no time zones
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/checks/timewindow"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/admit"
 )
 
@@ -37,18 +36,12 @@ func Validate(_ context.Context, r *admit.Review) error {
 }
 
 func checkSpec(spec *approvalv1alpha1.TimeWindowCheckSpec) error {
-	// LoadLocation takes Local for the machine's own zone, which is nobody's choice here.
-	if _, err := time.LoadLocation(spec.TimeZone); err != nil || spec.TimeZone == "Local" {
-		return admit.Invalid("spec.timeZone", fmt.Sprintf("%q is no time zone that is known here: use a name such as Europe/Berlin", spec.TimeZone))
+	if _, err := timewindow.Parse(spec); err != nil {
+		return admit.Invalid("spec", err.Error())
 	}
 	for i, window := range spec.Windows {
 		if window.From == window.To {
 			return admit.Invalid(fmt.Sprintf("spec.windows[%d].to", i), "it is the same as from: for a whole day write 00:00 to 24:00")
-		}
-	}
-	for i, day := range spec.Holidays {
-		if _, err := time.Parse(time.DateOnly, day); err != nil {
-			return admit.Invalid(fmt.Sprintf("spec.holidays[%d]", i), fmt.Sprintf("%q is no date: write YYYY-MM-DD", day))
 		}
 	}
 	return nil
