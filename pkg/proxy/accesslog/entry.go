@@ -5,7 +5,8 @@
 //	time           when the request arrived, RFC 3339 in UTC with microseconds
 //	id             the request's id, also in the response header Countersign-Request-Id
 //	verdict        allow, deny, or cut (a stream that was allowed first)
-//	reason         the reason of the verdict, one of the words of conditions and events
+//	reason         the reason of the verdict, one of the words of conditions and events; of a request that was allowed
+//	               and passed on, how the tool failed if it did (ToolTimeout, ...); Own for the proxy's own endpoints
 //	connector      namespace/name; empty for requests to the proxy itself
 //	subject        the exact user name; empty if the caller is not known
 //	jti            the token's own identifier (RFC 7519 section 4.1.7), if it has one
@@ -37,6 +38,9 @@ const (
 	maxPath   = 4096
 	maxText   = 4096
 )
+
+// ReasonOwn is the reason of requests for the proxy's own endpoints.
+const ReasonOwn = "Own"
 
 // Entry is one line. The zero value of a field is written as "", 0, [] or null.
 type Entry struct {
