@@ -28,7 +28,7 @@ func TestOnlyExpressionsThatCompile(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &admit.Review{Operation: admissionv1.Create, Object: &unstructured.Unstructured{Object: map[string]any{"spec": test.spec}}}
-			err := Validate(t.Context(), r)
+			err := New().Validate(t.Context(), r)
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -42,5 +42,5 @@ func TestStoredChecksStayWritable(t *testing.T) {
 	stored := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"expression": "true &&"}}}
 	labelled := stored.DeepCopy()
 	labelled.SetLabels(map[string]string{"a": "b"})
-	require.NoError(t, Validate(t.Context(), &admit.Review{Operation: admissionv1.Update, Old: stored, Object: labelled}))
+	require.NoError(t, New().Validate(t.Context(), &admit.Review{Operation: admissionv1.Update, Old: stored, Object: labelled}))
 }

@@ -32,7 +32,7 @@ func TestOnlySchedulesThatCanBeRead(t *testing.T) {
 			var spec map[string]any
 			require.NoError(t, json.Unmarshal(data, &spec))
 			r := &admit.Review{Operation: admissionv1.Create, Object: &unstructured.Unstructured{Object: map[string]any{"spec": spec}}}
-			err = Validate(t.Context(), r)
+			err = New().Validate(t.Context(), r)
 			if test.want == "" {
 				require.NoError(t, err)
 				return
@@ -46,5 +46,5 @@ func TestStoredChecksStayWritable(t *testing.T) {
 	stored := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"timeZone": "Europe/Atlantis"}}}
 	labelled := stored.DeepCopy()
 	labelled.SetLabels(map[string]string{"a": "b"})
-	require.NoError(t, Validate(t.Context(), &admit.Review{Operation: admissionv1.Update, Old: stored, Object: labelled}))
+	require.NoError(t, New().Validate(t.Context(), &admit.Review{Operation: admissionv1.Update, Old: stored, Object: labelled}))
 }
