@@ -29,7 +29,7 @@ type story struct {
 	granted time.Time
 }
 
-func (s *story) say(format string, args ...any) { fmt.Fprintf(s.out, format+"\n", args...) }
+func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format+"\n", args...) }
 
 func (s *story) title(what, meaning string) {
 	s.step++
@@ -71,7 +71,7 @@ func readEnv(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	env := map[string]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "=")
@@ -98,7 +98,7 @@ func writeLayer(path, name, content string) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	w := tar.NewWriter(file)
 	header := &tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}
 	if err := w.WriteHeader(header); err != nil {
