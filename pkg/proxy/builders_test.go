@@ -295,6 +295,20 @@ func (f *fixture) lines(n int) []map[string]any {
 	return lines
 }
 
+// lineOf waits for the line of one request.
+func (f *fixture) lineOf(method, path string) (found map[string]any) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		for _, line := range f.lines(0) {
+			if line["method"] == method && line["path"] == path {
+				found = line
+			}
+		}
+		return found != nil
+	}, 10*time.Second, time.Millisecond)
+	return found
+}
+
 func (f *fixture) lastLine(n int) map[string]any {
 	f.t.Helper()
 	lines := f.lines(n)

@@ -210,6 +210,8 @@ func TestACallerWhoDoesNotReadIsDropped(t *testing.T) {
 	_, err = fmt.Fprintf(conn, "GET /namespaces/prod/connectors/tool/big HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", aliceToken)
 	require.NoError(t, err)
 	<-ended
+	// TLS would take its time to say goodbye to somebody who does not read.
+	require.NoError(t, conn.Close())
 	assert.Equal(t, "allow", f.lastLine(1)["verdict"])
 }
 
