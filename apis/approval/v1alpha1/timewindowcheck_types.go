@@ -54,7 +54,7 @@ type TimeWindowCheckSpec struct {
 // +kubebuilder:validation:Enum=Monday;Tuesday;Wednesday;Thursday;Friday;Saturday;Sunday
 type Weekday string
 
-// TimeWindow is a span on some days; to at or before from means that it ends on the next day.
+// TimeWindow is a span on some days; a to before from means that it ends on the next day. They cannot be equal.
 type TimeWindow struct {
 	// weekdays on which the window opens; absent means every day.
 	// +kubebuilder:validation:MinItems=1

@@ -42,7 +42,7 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	p.runs.OnChange(requests.RunChanged)
 	p.runs.OnChange(scripts.RunChanged)
 	for _, register := range []func(context.Context, ctrl.Manager) error{
-		rule.NewController(mgr.GetClient(), mgr.GetAPIReader(), p.registry, mgr.GetEventRecorder("rule")).Register,
+		rule.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), p.registry, mgr.GetEventRecorder("rule")).Register,
 		connector.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("connector"), connector.Options{
 			Namespace: p.options.Namespace, ProxyService: p.options.ProxyService, ProxyURL: p.options.ProxyURL, Timeout: p.options.ToolTimeout,
 		}).Register,

@@ -15,6 +15,8 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/webhook/request"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/response"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/rule"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/script"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/timewindow"
 )
 
 // addWebhooks serves the list of all webhooks, in every replica.
@@ -43,6 +45,8 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 		response.New(response.Deps{Live: live, Mapper: mgr.GetRESTMapper(), Access: p.authz}),
 		rule.New(rule.Deps{Clock: p.clock, Live: live, Cache: mgr.GetCache(), Trial: live, Registry: p.registry, Access: p.authz}),
 		connector.New(connector.Deps{Live: live, Access: p.authz}),
+		script.New(),
+		timewindow.New(),
 	} {
 		hook.Register(server)
 	}
