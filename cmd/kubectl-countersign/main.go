@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	// Kubeconfigs may say that a provider of credentials is to be asked.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/AlaudaDevops/countersign/pkg/cli"
@@ -20,8 +21,9 @@ import (
 func main() { os.Exit(run()) }
 
 func run() int {
-	// The client library logs; people read the program's own sentences.
+	// The client libraries log; people read the program's own sentences.
 	ctrllog.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return cli.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})

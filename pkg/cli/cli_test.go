@@ -131,6 +131,14 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
+func TestErrorsOfFields(t *testing.T) {
+	err := apierrors.FromObject(&metav1.Status{Code: 422, Reason: "Invalid", Message: `ResourceCheckRequest.x "rcr-1" is invalid: [spec.reason: Too long, <nil>: Invalid value: null: some rules were not checked]`,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{
+			{Field: "spec.reason", Message: "Too long"}, {Field: "<nil>", Message: "Invalid value: null"}, {Field: "spec.use", Message: "Invalid"},
+		}}})
+	assert.Equal(t, "spec.reason: Too long; spec.use: Invalid", sentence(err))
+}
+
 func TestKubeconfigErrors(t *testing.T) {
 	b := makeBench(t)
 	b.kubeconfig = "/no/such/file"

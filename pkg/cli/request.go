@@ -227,30 +227,42 @@ func (p *program) ask(ctx context.Context, c *cluster, o *requestOptions, wanted
 	for range maxAsks {
 		req = wanted.DeepCopy()
 		err = c.Create(ctx, req)
+		live := liveName(err)
 		switch {
 		case apierrors.IsConflict(err):
-			continue
-		case err == nil || !apierrors.IsAlreadyExists(err):
+		case live == "":
 			return req, false, err
-		}
-		live := liveName(err)
-		if live == "" {
-			return nil, false, err
-		}
-		if req, err = c.request(ctx, wanted.Namespace, live); err != nil && !apierrors.IsNotFound(err) {
-			return nil, false, err
-		}
-		if err == nil && !o.again && !p.isOver(req) {
-			return req, true, nil
-		}
-		if err == nil && o.again {
-			err = p.endFirst(ctx, c, o, req)
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, false, err
+		default:
+			req.Name = live
+			if met, err = p.meet(ctx, c, o, req); met || err != nil {
+				return req, met, err
+			}
 		}
 	}
 	return nil, false, fail(ExitError, "equal requests keep ending while this one is asked for: try again")
+}
+
+// meet looks at the equal request, of which only the name is known, and ends it if that is wished. The answer is no if
+// the request has ended, so that asking anew succeeds.
+func (p *program) meet(ctx context.Context, c *cluster, o *requestOptions, live *approvalv1alpha1.ResourceCheckRequest) (bool, error) {
+	stored, err := c.request(ctx, live.Namespace, live.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case apierrors.IsForbidden(err) && !o.again:
+		// Who may only create still learns the name.
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	*live = *stored
+	switch {
+	case p.isOver(live):
+		return false, nil
+	case o.again:
+		return false, p.endFirst(ctx, c, o, live)
+	}
+	return true, nil
 }
 
 func (p *program) isOver(req *approvalv1alpha1.ResourceCheckRequest) bool {
@@ -258,11 +270,11 @@ func (p *program) isOver(req *approvalv1alpha1.ResourceCheckRequest) bool {
 	return s.final() && s.state != stateGranted
 }
 
-// liveName is the request that a conflict speaks of. The server gives requests their names, so a conflict means that an
-// equal one is live.
+// liveName is the request that a conflict speaks of, empty for other errors and none. The server gives requests their
+// names, so a conflict means that an equal one is live.
 func liveName(err error) string {
 	var api apierrors.APIStatus
-	if !errors.As(err, &api) || api.Status().Details == nil {
+	if !apierrors.IsAlreadyExists(err) || !errors.As(err, &api) || api.Status().Details == nil {
 		return ""
 	}
 	return api.Status().Details.Name
@@ -270,10 +282,8 @@ func liveName(err error) string {
 
 // endFirst revokes the live request and waits until its end is recorded.
 func (p *program) endFirst(ctx context.Context, c *cluster, o *requestOptions, live *approvalv1alpha1.ResourceCheckRequest) error {
-	if live.Spec.Revoked == nil {
-		if err := revokeRequest(ctx, c, live, cut("asked again: "+orElse(o.reason, "no reason given"))); err != nil {
-			return err
-		}
+	if err := revokeRequest(ctx, c, live, cut("asked again: "+orElse(o.reason, "no reason given"))); err != nil {
+		return err
 	}
 	p.tell("ended %s/%s", live.Namespace, live.Name)
 	return p.untilEnded(ctx, c, keyOf(live.Namespace, live.Name))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,6 +82,17 @@ func TestRequestMeetsTheLiveOne(t *testing.T) {
 
 	require.Equal(t, ExitDone, b.run("request", "connector/prod-harbor", "-n", "prod", "-o", "name"))
 	assert.Equal(t, "resourcecheckrequest.approval.alaudadevops.io/rcr-live\n", b.out.String())
+}
+
+func TestRequestMeetsOneThatCannotBeRead(t *testing.T) {
+	b := makeBench(t)
+	b.funcs.Create = func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return conflict("rcr-live")
+	}
+	b.funcs.Get = refuseGet(apierrors.NewForbidden(requestResource, "rcr-live", nil))
+	assert.Equal(t, ExitDone, b.run("request", "connector/prod-harbor", "-n", "prod"), b.err.String())
+	assert.Contains(t, b.out.String(), "already asked: rcr-live\n")
+	assert.Equal(t, ExitDenied, b.run("request", "connector/prod-harbor", "-n", "prod", "--again"))
 }
 
 func TestRequestAsksAnewWhenTheLiveOneHasEnded(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -68,6 +69,9 @@ func statusSentence(status metav1.Status) string {
 	case rbacRefusal.MatchString(message):
 		return rbacSentence(rbacRefusal.FindStringSubmatch(message))
 	}
+	if fields := fieldSentences(status); fields != "" {
+		return fields
+	}
 	message = webhookNoise.ReplaceAllString(message, "")
 	message = objectNoise.ReplaceAllString(message, "")
 	if at := policyNoise.FindStringIndex(message); at != nil {
@@ -78,6 +82,20 @@ func statusSentence(status metav1.Status) string {
 		return "the API server refused without saying why"
 	}
 	return message
+}
+
+// fieldSentences are what a schema says of fields; it adds causes without a field, about its own working.
+func fieldSentences(status metav1.Status) string {
+	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil || !objectNoise.MatchString(status.Message) {
+		return ""
+	}
+	var sentences []string
+	for _, cause := range status.Details.Causes {
+		if cause.Field != "" && cause.Field != "<nil>" {
+			sentences = append(sentences, cause.Field+": "+cause.Message)
+		}
+	}
+	return strings.Join(sentences, "; ")
 }
 
 func rbacSentence(match []string) string {
