@@ -4,6 +4,7 @@ package rule
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,8 @@ import (
 const (
 	recheckReady    = 10 * time.Minute
 	recheckNotReady = 15 * time.Second
+	// recheckLagging is for a registry that is about to take a kind up, after a start.
+	recheckLagging = 200 * time.Millisecond
 )
 
 // maxNote is how many characters an event's note may have.
@@ -111,6 +114,9 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !rule.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+	if lags, err := c.registryLags(ctx, &rule); err != nil || lags {
+		return ctrl.Result{RequeueAfter: recheckLagging}, err
+	}
 	found, err := c.inspect(ctx, &rule)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -122,6 +128,23 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: recheckNotReady}, nil
 	}
 	return ctrl.Result{RequeueAfter: recheckReady}, nil
+}
+
+// registryLags tells that the rule's kind exists, but has not reached the registry. A rule that is not ready closes what it
+// guards, so nothing negative is said before everything has been seen.
+func (c *Controller) registryLags(ctx context.Context, rule *approvalv1alpha1.ResourceCheckRule) (bool, error) {
+	template := &rule.Spec.CheckTemplate
+	gk := schema.FromAPIVersionAndKind(template.APIVersion, template.Kind).GroupKind()
+	if _, ok := c.registry.Lookup(gk); ok {
+		return false, nil
+	}
+	var kinds approvalv1alpha1.CheckKindList
+	if err := c.client.List(ctx, &kinds); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(kinds.Items, func(k approvalv1alpha1.CheckKind) bool {
+		return schema.FromAPIVersionAndKind(k.Spec.APIVersion, k.Spec.Kind).GroupKind() == gk
+	}), nil
 }
 
 // inspect finds the first thing that keeps the rule from asking.
