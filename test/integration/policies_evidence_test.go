@@ -16,8 +16,8 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 )
 
-// gone is an error while the object is still there.
-func gone(ctx context.Context, c client.Client, object client.Object) error {
+// deleted is an error while the object is still there.
+func deleted(ctx context.Context, c client.Client, object client.Object) error {
 	err := c.Get(ctx, client.ObjectKeyFromObject(object), object.DeepCopyObject().(client.Object))
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -211,7 +211,7 @@ func TestS5_EvidenceIsDeletedByCollectorsOnly(t *testing.T) {
 			require.NoError(t, controller.Delete(t.Context(), object))
 		}
 		admin := as(t, cluster.Admin())
-		eventually(t, func(ctx context.Context) error { return gone(ctx, admin, answer) })
+		eventually(t, func(ctx context.Context) error { return deleted(ctx, admin, answer) })
 	})
 }
 
@@ -227,7 +227,7 @@ func TestS5_ForegroundDeletionByACollectorEnds(t *testing.T) {
 	require.NoError(t, controller.Delete(t.Context(), check, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 	admin := as(t, cluster.Admin())
 	for _, object := range []client.Object{answer, check} {
-		eventually(t, func(ctx context.Context) error { return gone(ctx, admin, object) })
+		eventually(t, func(ctx context.Context) error { return deleted(ctx, admin, object) })
 	}
 }
 
@@ -244,5 +244,5 @@ func TestS5_ANamespaceWithEvidenceCanBeDeleted(t *testing.T) {
 	require.NoError(t, admin.Create(t.Context(), request))
 	require.NoError(t, controller.Status().Patch(t.Context(), request, mergePatch(`{"status":{"ended":{"at":"2026-01-01T00:00:00Z","reason":"Expired"}}}`)))
 	require.NoError(t, admin.Delete(t.Context(), namespace))
-	eventually(t, func(ctx context.Context) error { return gone(ctx, admin, namespace) })
+	eventually(t, func(ctx context.Context) error { return deleted(ctx, admin, namespace) })
 }
