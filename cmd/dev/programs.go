@@ -54,6 +54,10 @@ func (e *environment) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	self, err := e.selfToken(ctx)
+	if err != nil {
+		return err
+	}
 	return e.run(ctx, nameProxy, e.at.proxyHealth,
 		"--address="+e.at.proxy,
 		"--health-address="+e.at.proxyHealth,
@@ -64,6 +68,7 @@ func (e *environment) startProxy(ctx context.Context) error {
 		"--host-suffix="+hostSuffix,
 		"--public-url="+e.at.proxyURL(),
 		"--access-log="+e.accessLog(),
+		"--self-token-file="+self,
 	)
 }
 
@@ -89,7 +94,7 @@ func (e *environment) run(ctx context.Context, name, health string, args ...stri
 func (e *environment) programKubeconfig(ctx context.Context, name string) (string, error) {
 	tokenFile, kubeconfig := e.conf(name+".token"), e.conf(name+".kubeconfig")
 	_, err := keptToken(tokenFile, e.clock.Now().Add(programTokenTTL/2), func() (string, error) {
-		return e.accountToken(ctx, namespaceSystem, "countersign-"+name, int64(programTokenTTL.Seconds()))
+		return e.accountToken(ctx, namespaceSystem, "countersign-"+name, programTokenTTL)
 	})
 	if err != nil {
 		return "", err
@@ -100,10 +105,19 @@ func (e *environment) programKubeconfig(ctx context.Context, name string) (strin
 	return kubeconfig, clientcmd.WriteToFile(*config, kubeconfig)
 }
 
-// accountToken returns a token for the API server.
-func (e *environment) accountToken(ctx context.Context, namespace, name string, seconds int64) (string, error) {
+// selfToken is the file of a token by which the proxy, at its start, compares its reading with the API server's.
+func (e *environment) selfToken(ctx context.Context) (string, error) {
+	path := e.conf(nameProxy + "-self.token")
+	_, err := keptToken(path, e.clock.Now().Add(programTokenTTL/2), func() (string, error) {
+		return e.accountToken(ctx, namespaceSystem, "countersign-"+nameProxy, programTokenTTL, proxyAudience)
+	})
+	return path, err
+}
+
+// accountToken returns a service account's token; without audiences it is one for the API server.
+func (e *environment) accountToken(ctx context.Context, namespace, name string, ttl time.Duration, audiences ...string) (string, error) {
 	answer, err := e.cluster.Client().CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(seconds)},
+		Spec: authenticationv1.TokenRequestSpec{Audiences: audiences, ExpirationSeconds: ptr.To(int64(ttl.Seconds()))},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("service account %s/%s got no token: %w", namespace, name, err)

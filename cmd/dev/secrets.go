@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +20,7 @@ const (
 	secretK8s       = "prod-k8s"
 	secretToolsCA   = "tools-ca"
 	accountK8s      = "prod-k8s"
-	toolTokenTTL    = 365 * 24 * 3600 // seconds; longer than any development environment lives
+	toolTokenTTL    = 365 * 24 * time.Hour // longer than any development environment lives
 	keyCA           = "ca.crt"
 	keyBearerToken  = "token"
 	namespacePublic = "kube-public"

@@ -17,18 +17,20 @@ const (
 	nameProxy      = "proxy"
 )
 
-// setting is a flag of up that is passed on to a program.
+// setting is a flag of up that is passed on to a program, which has a flag of the same name.
 type setting struct {
-	name, program, flag, usage string
+	name, program, usage string
 }
 
 func allSettings() []setting {
 	return []setting{
-		{"retention", nameController, "retention", "how long ended requests are kept"},
-		{"tool-timeout", nameController, "tool-timeout", "bound of each call of the controller to a tool"},
-		{"staleness", nameProxy, "staleness", "how long the proxy works on without a sign of life on its watches"},
-		{"dial-timeout", nameProxy, "dial-timeout", "bound of connecting to a tool"},
-		{"upstream-timeout", nameProxy, "upstream-timeout", "how long a tool may take to begin its answer"},
+		{"retention", nameController, "how long ended requests are kept"},
+		{"tool-timeout", nameController, "bound of each call of the controller to a tool"},
+		{"staleness", nameProxy, "how long watches of the proxy may be silent before everything is refused"},
+		{"header-timeout", nameProxy, "how long the header of a request may take to arrive"},
+		{"upstream-timeout", nameProxy, "how long a tool may take to begin its answer"},
+		{"upstream-dial-timeout", nameProxy, "how long connecting to a tool may take"},
+		{"stream-recheck", nameProxy, "the longest time between two decisions about a stream"},
 	}
 }
 
@@ -78,7 +80,7 @@ func (s settings) args(program string) []string {
 	var args []string
 	for _, one := range allSettings() {
 		if value, ok := s[one.name]; ok && one.program == program {
-			args = append(args, "--"+one.flag+"="+value)
+			args = append(args, "--"+one.name+"="+value)
 		}
 	}
 	return args

@@ -16,7 +16,7 @@ import (
 )
 
 // upTimeout bounds all of up; on an idle machine it takes a tenth of that.
-const upTimeout = 3 * time.Minute
+const upTimeout = 2 * time.Minute
 
 func newUpCommand() *cobra.Command {
 	var dir string
