@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/AlaudaDevops/countersign/pkg/plaintext"
 )
 
 // Timeout bounds one admission. It is less than the timeoutSeconds of the webhook configurations, so that the caller
@@ -93,9 +96,13 @@ func admissionResponse(allowed bool, status *metav1.Status) admissionv1.Admissio
 	return admissionv1.AdmissionResponse{Allowed: allowed, Result: status}
 }
 
-// Warn adds a warning, which kubectl shows in a line of its own.
+// maxWarning bounds a warning, in characters. The API server cuts longer ones once there are several.
+const maxWarning = 512
+
+// Warn adds a warning, which kubectl shows in a line of its own. The API server drops texts of several lines.
 func (r *Review) Warn(format string, args ...any) {
-	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+	text := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	r.Warnings = append(r.Warnings, plaintext.Line(text, maxWarning))
 }
 
 // Decode reads an object into a typed one. It is called before the API server has applied the schema to what the client

@@ -53,6 +53,8 @@ func (w *Webhook) findCheck(ctx context.Context, a *answer) error {
 	case apierrors.IsNotFound(err):
 		return admit.Invalid("spec.requestRef", fmt.Sprintf("there is no %s %s in namespace %s: answer one that `kubectl countersign inbox` lists",
 			a.gvk.Kind, plaintext.Line(ref.Name, maxShown), a.namespace))
+	case apierrors.IsForbidden(err):
+		return admit.Unavailable(fmt.Sprintf("Countersign may not read %s objects: ask an administrator for a ClusterRole that is aggregated to the controller", a.gvk.Kind), err)
 	case err != nil:
 		return admit.Unavailable("the check cannot be read now: try again in a moment", err)
 	case object.GetDeletionTimestamp() != nil:
