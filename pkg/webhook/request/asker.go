@@ -40,6 +40,13 @@ type asker struct {
 	user authz.UserInfo
 	// run is the named run, as it is now; set forRun only.
 	run *origin.Node
+	// started tells that the caller is the run's proven creator.
+	started bool
+}
+
+// isDriven tells that a program asks that would ask again and again. Who started the run may tell a program to.
+func (a *asker) isDriven() bool {
+	return a.way == byPod || a.way == forRun && !a.caller.IsPerson() && !a.started
 }
 
 // asker settles the subject.
@@ -93,15 +100,19 @@ func (w *Webhook) forRun(ctx context.Context, caller *admit.Caller, spec *approv
 	if err != nil {
 		return nil, err
 	}
-	if err := w.mayAskFor(ctx, caller, run, account); err != nil {
-		return nil, err
+	started := w.started(caller, run)
+	if !started {
+		if err := w.mayAskFor(ctx, caller, run, account); err != nil {
+			return nil, err
+		}
 	}
 	uid, err := w.accountUID(ctx, account)
 	if err != nil {
 		return nil, err
 	}
 	a := &asker{
-		way: forRun, caller: caller, run: run, subject: serviceAccount(account, uid), user: admit.ServiceAccountUser(account, uid),
+		way: forRun, caller: caller, run: run, started: started,
+		subject: serviceAccount(account, uid), user: admit.ServiceAccountUser(account, uid),
 	}
 	return a, sameSubject(spec.Context.Subject, &a.subject)
 }
@@ -142,11 +153,14 @@ func accountOf(run *origin.Node, subject *approvalv1alpha1.Subject) (types.Names
 	return account, nil
 }
 
-// mayAskFor lets the run's proven creator ask, and who holds the verb request-for on the service account.
+// started tells whether the caller is the run's creator, by a record that can be relied on.
+func (w *Webhook) started(caller *admit.Caller, run *origin.Node) bool {
+	creator, proven := run.Creator(w.Since())
+	return proven && creator == caller.Username
+}
+
+// mayAskFor lets those ask who hold the verb request-for on the service account.
 func (w *Webhook) mayAskFor(ctx context.Context, caller *admit.Caller, run *origin.Node, account types.NamespacedName) error {
-	if creator, proven := run.Creator(w.Since()); proven && creator == caller.Username {
-		return nil
-	}
 	allowed, _, err := w.Access.Allowed(ctx, caller.UserInfo, authz.ResourceAttributes{
 		Group: approvalv1alpha1.AuthorityGroup, Resource: approvalv1alpha1.ResourceServiceAccounts,
 		Verb: approvalv1alpha1.VerbRequestFor, Namespace: account.Namespace, Name: account.Name,

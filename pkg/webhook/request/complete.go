@@ -17,7 +17,7 @@ import (
 // completed is a new request as it shall be stored, and what was found out on the way.
 type completed struct {
 	request *approvalv1alpha1.ResourceCheckRequest
-	way     way
+	driven  bool
 	key     fingerprint.Key
 	history *history
 }
@@ -42,7 +42,7 @@ func (w *Webhook) complete(ctx context.Context, caller *admit.Caller, u *unstruc
 	if c.history, err = w.readHistory(ctx, &question, c.request); err != nil {
 		return nil, err
 	}
-	if err := c.history.forbids(c.way, w.Clock.Now()); err != nil {
+	if err := c.history.forbids(c.driven, w.Clock.Now()); err != nil {
 		return nil, err
 	}
 	if err := w.settleName(c); err != nil {
@@ -69,7 +69,7 @@ func (w *Webhook) settleSpec(ctx context.Context, caller *admit.Caller, c *compl
 	if err != nil {
 		return nil, err
 	}
-	spec.ObjectRef, spec.Context, c.way = t.ref, s.context, a.way
+	spec.ObjectRef, spec.Context, c.driven = t.ref, s.context, a.isDriven()
 	return s.hops, nil
 }
 

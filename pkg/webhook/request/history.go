@@ -66,20 +66,20 @@ func (h *history) leader(now time.Time) *approvalv1alpha1.ResourceCheckRequest {
 	return decision.Leader(newest, h.equals, now)
 }
 
-// forbids tells why the question may not be asked again now.
-func (h *history) forbids(way way, now time.Time) error {
+// forbids tells why the question may not be asked again now. A rejection is final for programs that would ask the owners
+// again and again.
+func (h *history) forbids(driven bool, now time.Time) error {
 	if held := h.heldBack(now); held != nil {
 		return admit.Because(approvalv1alpha1.ReasonRevoked, fmt.Sprintf(
 			"an owner took the approval of %s/%s back, which holds the same question back until %s: talk to the owner (%s)",
 			held.Namespace, held.Name, held.Status.Ended.HoldUntil.UTC().Format(time.RFC3339), plaintext.Line(held.Status.Ended.Message, maxMessage)))
 	}
-	if way != byPod || h.leader(now) != nil {
+	if !driven || h.leader(now) != nil {
 		return nil
 	}
-	// A driver that retries must not ask the owners again.
 	if last := h.lastEnded(); last != nil && last.Status.Ended.Reason == approvalv1alpha1.ReasonChecksRejected {
 		return admit.Because(approvalv1alpha1.ReasonChecksRejected, fmt.Sprintf(
-			"%s/%s was rejected, which is final for pods of this run: who started the run may ask anew (%s)",
+			"%s/%s was rejected, which is final for the pods and tasks of this run: who started the run may ask anew (%s)",
 			last.Namespace, last.Name, plaintext.Line(last.Status.Ended.Message, maxMessage)))
 	}
 	return nil

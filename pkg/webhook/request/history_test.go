@@ -114,7 +114,9 @@ func TestRejectionIsFinalForPods(t *testing.T) {
 	h.store(req, ended(approvalv1alpha1.ReasonChecksRejected, 0))
 
 	_, err = h.create(byPod, ask(t, ""))
-	require.ErrorContains(t, err, "final for pods of this run")
+	require.ErrorContains(t, err, "final for the pods and tasks of this run")
+	_, err = h.create(serviceAccountUser("custom-task", "k", nil), ask(t, creatorAsks))
+	require.ErrorContains(t, err, "final for the pods and tasks of this run")
 
 	anew, err := h.create(person("alice"), ask(t, `spec: {context: {subject: {kind: ServiceAccount, name: deployer}, resource: {apiVersion: tekton.dev/v1, kind: PipelineRun, name: run}}}`))
 	require.NoError(t, err)

@@ -117,6 +117,5 @@ func (w *Webhook) createdRun(ctx context.Context, caller *admit.Caller, ref *app
 	if err != nil {
 		return false, admit.Unavailable("it cannot be told now who started the run: try again in a moment", err)
 	}
-	creator, proven := run.Creator(w.Since())
-	return proven && run.UID == ref.UID && creator == caller.Username, nil
+	return run.UID == ref.UID && w.started(caller, run), nil
 }

@@ -316,7 +316,7 @@ func TestRejectionIsFinalForPods(t *testing.T) {
 		s.Ended = &approvalv1alpha1.Ended{At: metav1.Now(), Reason: approvalv1alpha1.ReasonChecksRejected, Message: "bob says: wrong image"}
 	})
 	err := by.Create(t.Context(), w.request())
-	refused(t, err, "final for pods")
+	refused(t, err, "final for the pods and tasks")
 	assert.True(t, apierrors.HasStatusCause(err, approvalv1alpha1.ReasonChecksRejected))
 	w.create(alice, w.request(forRun(p.run, "deployer")))
 }
