@@ -40,7 +40,7 @@ func TestS6_OnlyTheControllerLabelsChecks(t *testing.T) {
 	pod.Labels = label
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "labelled", Labels: empty}}
 	for name, object := range map[string]client.Object{
-		"foreign check":   signOff(namespace, "labelled"),
+		"foreign check":   inspection(namespace, "labelled"),
 		"built-in kind":   config,
 		"pod":             pod,
 		"request of ours": func() client.Object { r := checkRequest(namespace, "labelled"); r.Labels = label; return r }(),
@@ -57,7 +57,7 @@ func TestS6_OnlyTheControllerLabelsChecks(t *testing.T) {
 		})
 	}
 	t.Run("label what exists", func(t *testing.T) {
-		plain := foreign("checks.example.com/v1", "SignOff", namespace, "plain")
+		plain := foreign("checks.example.com/v1", "Inspection", namespace, "plain")
 		require.NoError(t, somebody.Create(t.Context(), plain))
 		smuggle := `{"metadata":{"labels":{"approval.alaudadevops.io/request-uid":"1"}}}`
 		refusedByPolicy(t, somebody.Patch(t.Context(), plain, mergePatch(smuggle)), words)
@@ -67,14 +67,14 @@ func TestS6_OnlyTheControllerLabelsChecks(t *testing.T) {
 		running := pendingPod(namespace, "running")
 		require.NoError(t, somebody.Create(t.Context(), running))
 		refusedByPolicy(t, somebody.Status().Patch(t.Context(), running, mergePatch(smuggle)), words)
-		refusedByPolicy(t, somebody.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(signOff(namespace, "plain")), client.FieldOwner("mallory"), client.ForceOwnership), words)
+		refusedByPolicy(t, somebody.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(inspection(namespace, "plain")), client.FieldOwner("mallory"), client.ForceOwnership), words)
 	})
 }
 
 func TestS6_ACheckKeepsWhatMarksIt(t *testing.T) {
 	namespace := cluster.Namespace(t)
-	somebody, controller := tenant(t, namespace), controllerOfSignOffs(t)
-	registerSignOffs(t)
+	somebody, controller := tenant(t, namespace), controllerOfInspections(t)
+	registerInspections(t)
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner"}}
 	require.NoError(t, somebody.Create(t.Context(), owner))
 	ours := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.UID}
@@ -102,7 +102,7 @@ func TestS6_ACheckKeepsWhatMarksIt(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			check := signOff(namespace, "c-"+hashOf(name))
+			check := inspection(namespace, "c-"+hashOf(name))
 			check.SetOwnerReferences(tc.owners)
 			require.NoError(t, controller.Create(t.Context(), check))
 			before := check.DeepCopy()
@@ -118,14 +118,14 @@ func TestS6_ACheckKeepsWhatMarksIt(t *testing.T) {
 		})
 	}
 	t.Run("a context that never was cannot appear", func(t *testing.T) {
-		check := signOff(namespace, "without")
+		check := inspection(namespace, "without")
 		check.SetAnnotations(nil)
 		require.NoError(t, controller.Create(t.Context(), check))
 		require.NoError(t, somebody.Patch(t.Context(), check, mergePatch(`{"metadata":{"annotations":{"approval.alaudadevops.io/context":"{}"}}}`)))
 		assert.NotContains(t, reread(t, check).GetAnnotations(), approvalv1alpha1.AnnotationContext)
 	})
 	t.Run("answering in the spec is free", func(t *testing.T) {
-		check := signOff(namespace, "answered")
+		check := inspection(namespace, "answered")
 		require.NoError(t, controller.Create(t.Context(), check))
 		require.NoError(t, somebody.Patch(t.Context(), check, mergePatch(`{"spec":{"input":"approve"}}`)))
 		assert.Equal(t, map[string]any{"text": "may it?", "input": "approve"}, reread(t, check).Object["spec"])

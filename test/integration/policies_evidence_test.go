@@ -163,13 +163,13 @@ func TestS2_OwnersAndFinalizersAreTheServers(t *testing.T) {
 
 func TestS5_EvidenceIsDeletedByCollectorsOnly(t *testing.T) {
 	namespace := cluster.Namespace(t)
-	somebody, controller := tenant(t, namespace), controllerOfSignOffs(t)
+	somebody, controller := tenant(t, namespace), controllerOfInspections(t)
 	check := approvalRequest(namespace, "check")
 	require.NoError(t, controller.Create(t.Context(), check))
 	answer := answerTo(check, "answer")
 	answer.OwnerReferences = []metav1.OwnerReference{{APIVersion: "approval.alaudadevops.io/v1alpha1", Kind: "ApprovalRequest", Name: check.Name, UID: check.UID}}
 	require.NoError(t, somebody.Create(t.Context(), answer))
-	labelled := signOff(namespace, "check")
+	labelled := inspection(namespace, "check")
 	require.NoError(t, controller.Create(t.Context(), labelled))
 	decided := map[string]*approvalv1alpha1.ResourceCheckRequest{}
 	for name, status := range map[string]string{
@@ -232,11 +232,11 @@ func TestS5_ForegroundDeletionByACollectorEnds(t *testing.T) {
 }
 
 func TestS5_ANamespaceWithEvidenceCanBeDeleted(t *testing.T) {
-	controller, admin := controllerOfSignOffs(t), as(t, cluster.Admin())
+	controller, admin := controllerOfInspections(t), as(t, cluster.Admin())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "going-"}}
 	require.NoError(t, admin.Create(t.Context(), namespace))
 	check := approvalRequest(namespace.Name, "check")
-	labelled := signOff(namespace.Name, "check")
+	labelled := inspection(namespace.Name, "check")
 	request := checkRequest(namespace.Name, "request")
 	for _, object := range []client.Object{check, labelled} {
 		require.NoError(t, controller.Create(t.Context(), object))

@@ -109,7 +109,7 @@ func TestS17_EachRoleConveysWhatItSays(t *testing.T) {
 		{verb: "decide", group: authorityGroup, resource: "checks"},
 		{verb: "request-for", group: authorityGroup, resource: "serviceaccounts"},
 		{verb: "create", group: approvalGroup, resource: "approvalrequests"},
-		{verb: "use", group: approvalGroup, resource: "checkkinds", name: "signoff.checks.example.com"},
+		{verb: "use", group: approvalGroup, resource: "checkkinds", name: "inspection.checks.example.com"},
 	}
 	writeRules := may{verb: "update", group: approvalGroup, resource: "resourcecheckrules"}
 	ask := may{verb: "create", group: approvalGroup, resource: "resourcecheckrequests"}

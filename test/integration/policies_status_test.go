@@ -114,14 +114,14 @@ func TestS5_NoRoleInANamespaceConveysDecide(t *testing.T) {
 
 func TestS5_TheStatusOfAForeignCheckIsGuarded(t *testing.T) {
 	namespace := cluster.Namespace(t)
-	somebody, controller := tenant(t, namespace), controllerOfSignOffs(t)
-	writer := "system:serviceaccount:" + namespace + ":signoff-controller"
+	somebody, controller := tenant(t, namespace), controllerOfInspections(t)
+	writer := "system:serviceaccount:" + namespace + ":inspector"
 	bindRoleNamed(t, namespace, "writer", writer)
-	registerSignOffs(t, writer)
+	registerInspections(t, writer)
 
-	check := signOff(namespace, "check")
+	check := inspection(namespace, "check")
 	require.NoError(t, controller.Create(t.Context(), check))
-	unlabelled := foreign("checks.example.com/v1", "SignOff", namespace, "unlabelled")
+	unlabelled := foreign("checks.example.com/v1", "Inspection", namespace, "unlabelled")
 	require.NoError(t, somebody.Create(t.Context(), unlabelled))
 
 	eventually(t, func(ctx context.Context) error { // the CheckKind reaches the API server's policies by a watch
@@ -142,26 +142,26 @@ func TestS5_TheStatusOfAForeignCheckIsGuarded(t *testing.T) {
 	require.NoError(t, controllerClient(t).Status().Patch(t.Context(), built, mergePatch(`{"status":{"observedGeneration":7}}`)))
 }
 
-// registerSignOffs registers the foreign kind for the test.
-func registerSignOffs(t *testing.T, writers ...string) {
+// registerInspections registers the foreign kind for the test.
+func registerInspections(t *testing.T, writers ...string) {
 	t.Helper()
 	admin := as(t, cluster.Admin())
 	kind := &approvalv1alpha1.CheckKind{
-		ObjectMeta: metav1.ObjectMeta{Name: "signoff.checks.example.com"},
-		Spec:       approvalv1alpha1.CheckKindSpec{APIVersion: "checks.example.com/v1", Kind: "SignOff", Writers: writers},
+		ObjectMeta: metav1.ObjectMeta{Name: "inspection.checks.example.com"},
+		Spec:       approvalv1alpha1.CheckKindSpec{APIVersion: "checks.example.com/v1", Kind: "Inspection", Writers: writers},
 	}
 	require.NoError(t, admin.Create(t.Context(), kind))
 	t.Cleanup(func() { assert.NoError(t, client.IgnoreNotFound(admin.Delete(context.Background(), kind))) })
 }
 
-// controllerOfSignOffs is the controller with the rights on the foreign kind, granted as the documentation says.
-func controllerOfSignOffs(t *testing.T) client.Client {
+// controllerOfInspections is the controller with the rights on the foreign kind, granted as the documentation says.
+func controllerOfInspections(t *testing.T) client.Client {
 	t.Helper()
 	admin := as(t, cluster.Admin())
 	role := &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "signoffs", Labels: map[string]string{"approval.alaudadevops.io/aggregate-to-checks": "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "inspections", Labels: map[string]string{"approval.alaudadevops.io/aggregate-to-checks": "true"}},
 		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{"checks.example.com"}, Resources: []string{"signoffs", "signoffs/status"},
+			APIGroups: []string{"checks.example.com"}, Resources: []string{"inspections", "inspections/status"},
 			Verbs: []string{"create", "delete", "get", "list", "watch", "patch", "update"},
 		}},
 	}
@@ -172,14 +172,14 @@ func controllerOfSignOffs(t *testing.T) client.Client {
 	eventually(t, func(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion("checks.example.com/v1")
-		list.SetKind("SignOffList")
+		list.SetKind("InspectionList")
 		return controller.List(ctx, list, client.InNamespace(systemNamespace))
 	})
 	return controller
 }
 
-func signOff(namespace, name string) *unstructured.Unstructured {
-	check := foreign("checks.example.com/v1", "SignOff", namespace, name)
+func inspection(namespace, name string) *unstructured.Unstructured {
+	check := foreign("checks.example.com/v1", "Inspection", namespace, name)
 	check.SetLabels(map[string]string{approvalv1alpha1.LabelRequestUID: "33333333-3333-3333-3333-333333333333"})
 	check.SetAnnotations(map[string]string{approvalv1alpha1.AnnotationContext: `{"rule":"prod"}`})
 	check.Object["spec"] = map[string]any{"text": "may it?"}
