@@ -48,7 +48,7 @@ func (c *Cluster) Apply(ctx context.Context, cfg *rest.Config, manifests ...stri
 				return err
 			}
 		}
-		if err := apply(ctx, applier, object); err != nil {
+		if err := c.apply(ctx, applier, object); err != nil {
 			return err
 		}
 	}
@@ -72,11 +72,23 @@ func (c *Cluster) InstallCRDs(ctx context.Context, dirs ...string) error {
 	return c.ApplyFiles(ctx, c.Admin(), dirs...)
 }
 
-func apply(ctx context.Context, applier client.Client, object *unstructured.Unstructured) error {
-	what := describe(object) // a failed call may empty the object
-	err := applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+// apply tries again while the API server says that it is not ready for the object: for some seconds after a
+// CRD was installed it refuses its objects, because mutating policies do not know the schema yet.
+func (c *Cluster) apply(ctx context.Context, applier client.Client, object *unstructured.Unstructured) error {
+	var err error
+	late := c.processes.await(ctx, "applying "+describe(object), func(ctx context.Context) error {
+		attempt := object.DeepCopy() // a failed call may empty the object
+		err = applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(attempt), client.FieldOwner(fieldOwner), client.ForceOwnership)
+		if apierrors.IsServiceUnavailable(err) {
+			return err
+		}
+		return nil
+	})
+	if late != nil {
+		return late
+	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be applied: %w", what, err)
+		return fmt.Errorf("%s cannot be applied: %w", describe(object), err)
 	}
 	return nil
 }
