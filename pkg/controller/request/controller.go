@@ -93,6 +93,7 @@ type Controller struct {
 	children *children
 	objects  *objects
 	reasks   *spread
+	own      *ownWrites
 	keeper   *keeper
 	metrics  *metrics
 	queue    queueHolder
@@ -104,7 +105,7 @@ func NewController(d Dependencies, o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{Dependencies: d, options: o, metrics: m, reasks: newSpread(o.ReasksPerSecond), keeper: newKeeper(d.Archive, d.Recorder, m)}
+	c := &Controller{Dependencies: d, options: o, metrics: m, reasks: newSpread(o.ReasksPerSecond), own: newOwnWrites(), keeper: newKeeper(d.Archive, d.Recorder, m)}
 	c.children = newChildren(d.Clock, d.Dynamic, d.Mapper, d.Kinds, c.enqueueAsker)
 	c.objects = newObjects(d.Metadata, d.Mapper, c.objectChanged)
 	return c, nil
@@ -133,6 +134,9 @@ func (c *Controller) reconcileRequest(ctx context.Context, key ctrl.Request) (ct
 	request := &approvalv1alpha1.ResourceCheckRequest{}
 	if err := c.Client.Get(ctx, key.NamespacedName, request); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if c.own.lags(request) {
+		return ctrl.Result{}, nil
 	}
 	if err := c.lastWords(ctx, request); err != nil {
 		return ctrl.Result{}, err

@@ -37,8 +37,8 @@ func (c *Controller) reconcileEnded(ctx context.Context, request *approvalv1alph
 	return c.retire(ctx, request.UID, request)
 }
 
-// retire writes evidence, then deletes answers, checks and request, in this order: after a stop in between, what is left
-// is written once more.
+// retire writes evidence, then deletes checks and request, in this order: after a stop in between, what is left is
+// written once more. Checks own the answers to them.
 func (c *Controller) retire(ctx context.Context, uid types.UID, request *approvalv1alpha1.ResourceCheckRequest) (ctrl.Result, error) {
 	if !c.children.synced() {
 		return ctrl.Result{RequeueAfter: retryUnobserved}, nil
@@ -63,11 +63,6 @@ func about(request *approvalv1alpha1.ResourceCheckRequest, record *archive.Recor
 }
 
 func (c *Controller) deleteAll(ctx context.Context, record *archive.Record) error {
-	for i := range record.Answers {
-		if err := c.deleteEvidence(ctx, &record.Answers[i]); err != nil {
-			return err
-		}
-	}
 	for _, check := range record.Checks {
 		if err := c.deleteEvidence(ctx, metadataOf(check)); err != nil {
 			return err
@@ -145,6 +140,7 @@ func (c *Controller) exists(ctx context.Context, uid types.UID) (bool, error) {
 // the retention time.
 func (c *Controller) reconcileOrphans(ctx context.Context, uid types.UID, last *approvalv1alpha1.ResourceCheckRequest) (ctrl.Result, error) {
 	c.reasks.forget(uid)
+	c.own.forget(uid)
 	if last != nil && c.keeper.doneOn(uid) == "" {
 		record, err := c.evidence(ctx, uid, last, archive.OccasionDeleted)
 		if err != nil {

@@ -41,13 +41,14 @@ func (c *Controller) writeStatus(ctx context.Context, request *approvalv1alpha1.
 	owned := plan.Status
 	// Admission writes the askers, under other field owners.
 	owned.Askers = nil
-	written, err = status.TryApply(ctx, c.Client, request, &owned)
+	version, err := status.Replace(ctx, c.Client, request, &owned)
 	if err != nil {
 		return false, fmt.Errorf("the status of request %s/%s cannot be written: %w", request.Namespace, request.Name, err)
 	}
-	if !written {
+	if version == "" {
 		return false, errStale
 	}
+	c.own.wrote(request.UID, version)
 	c.announce(request, plan)
 	return true, nil
 }

@@ -36,16 +36,27 @@ func ApplyIfCurrent(ctx context.Context, c client.Client, obj client.Object, sta
 
 // TryApply is ApplyIfCurrent for who must know whether it wrote, because more is to be done only then.
 func TryApply(ctx context.Context, c client.Client, obj client.Object, status any) (written bool, err error) {
+	version, err := Replace(ctx, c, obj, status)
+	return version != "", err
+}
+
+// Replace is ApplyIfCurrent that returns the resourceVersion it wrote, for who must not look at the object again before
+// the cache has caught up; it is empty if nothing was written.
+func Replace(ctx context.Context, c client.Client, obj client.Object, status any) (version string, err error) {
 	u, err := configuration(c, obj, status)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	u.SetResourceVersion(obj.GetResourceVersion())
 	err = c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), FieldOwner, client.ForceOwnership)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return false, nil
+		return "", nil
 	}
-	return err == nil, err
+	if err != nil {
+		return "", err
+	}
+	// The client has put the answer in place of what was sent.
+	return u.GetResourceVersion(), nil
 }
 
 func configuration(c client.Client, obj client.Object, status any) (*unstructured.Unstructured, error) {
