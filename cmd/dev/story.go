@@ -23,6 +23,7 @@ type story struct {
 	bin  string
 	env  map[string]string
 	step int
+	tag  int
 
 	image   string
 	request string
@@ -110,12 +111,24 @@ func writeLayer(path, name, content string) error {
 	return w.Close()
 }
 
-func (s *story) target() string { return s.env["PROXY_HOST"] + "/" + demoRepository }
+// target is where the story's image goes.
+func (s *story) target() string {
+	return fmt.Sprintf("%s/%s:%d", s.env["PROXY_HOST"], demoRepository, s.tag)
+}
+
+// newTarget is another tag: crane only reads when the image is already there, and reading needs no approval.
+func (s *story) newTarget() string {
+	s.tag++
+	return s.target()
+}
 
 // cli runs kubectl-countersign as a person and shows it.
 func (s *story) cli(ctx context.Context, person string, args ...string) result {
-	args = append(args, "--context", person)
-	return s.show(person, s.run(ctx, nil, "kubectl-countersign", args...))
+	return s.show(person, s.quietCLI(ctx, person, args...))
+}
+
+func (s *story) quietCLI(ctx context.Context, person string, args ...string) result {
+	return s.run(ctx, nil, "kubectl-countersign", append(args, "--context", person)...)
 }
 
 // crane runs crane as a person, whose token is the password, and shows it.

@@ -23,15 +23,18 @@ func (e *environment) summary() error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	e.say("\nAccess log: %s. Audit log: %s. Requests that were deleted: %s.", e.relative(e.accessLog()), e.relative(e.log("audit")), e.relative(e.archive()))
 	e.say("\nEverything lies in %s. Try next:\n  . %s\n  kubectl countersign request connector/prod-harbor -n prod --in team-a --reason \"try it\" --context developer",
 		e.dir, quote(e.envFile()))
 	return nil
 }
 
-func (e *environment) relativeLog(name string) string {
-	relative, err := filepath.Rel(e.dir, e.log(name))
-	if err != nil {
-		return e.log(name)
+func (e *environment) relativeLog(name string) string { return e.relative(e.log(name)) }
+
+// relative shortens a path of this environment, for reading.
+func (e *environment) relative(path string) string {
+	if short, err := filepath.Rel(e.dir, path); err == nil {
+		return short
 	}
-	return relative
+	return path
 }
