@@ -5,6 +5,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -55,6 +56,15 @@ func run(m *testing.M) int {
 	plane = environment{dir: dir, bin: bin, scheme: newScheme()}
 	defer plane.down()
 	if err := plane.up(); err != nil {
+		return failed(err)
+	}
+	return runMany(m)
+}
+
+// runMany runs more tests at once than there are processors: most of the time they wait for the environment.
+func runMany(m *testing.M) int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
 		return failed(err)
 	}
 	return m.Run()

@@ -100,7 +100,8 @@ func (s *stage) pipelineRun(name string) *unstructured.Unstructured {
 	run := tektonObject("PipelineRun", s.team, name, map[string]any{
 		"pipelineRef": map[string]any{"name": "release"}, "taskRunTemplate": map[string]any{"serviceAccountName": "pipeline"},
 	})
-	require.NoError(s, plane.impersonating(s.T, "developer@example.com", "developers", "system:masters").Create(s.ctx, run))
+	developer := plane.impersonating(s.T, "developer@example.com", "developers", "system:masters")
+	s.eventually("the API server takes PipelineRuns", func() error { return developer.Create(s.ctx, run) })
 	return run
 }
 
@@ -108,7 +109,7 @@ func (s *stage) taskRun(as client.Client, name string, owner client.Object) *uns
 	s.Helper()
 	task := tektonObject("TaskRun", s.team, name, map[string]any{"serviceAccountName": "pipeline", "taskRef": map[string]any{"name": "push"}})
 	task.SetOwnerReferences(ownedBy(owner))
-	require.NoError(s, as.Create(s.ctx, task))
+	s.eventually("the API server takes TaskRuns", func() error { return as.Create(s.ctx, task) })
 	return task
 }
 

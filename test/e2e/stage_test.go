@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -46,9 +48,10 @@ type stage struct {
 const connectorName = "tool"
 
 // newStage makes both namespaces, with the rights of the development environment, and a tool that answers
-// everything with its path.
+// everything with its path. The test runs beside the others: nothing of it is theirs.
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	t.Parallel()
 	s := &stage{T: t, ctx: t.Context(), admin: plane.as(t, "admin")}
 	s.tool = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
@@ -101,10 +104,18 @@ func (s *stage) connector(name string) *connectorsv1alpha1.Connector {
 	}
 }
 
-// create creates as administrator.
+// create creates as administrator. For some seconds after a CRD was installed the API server refuses its objects.
 func (s *stage) create(obj client.Object) {
 	s.Helper()
-	require.NoError(s, s.admin.Create(s.ctx, obj))
+	var err error
+	s.eventually("the API server takes a "+reflect.TypeOf(obj).Elem().Name(), func() error {
+		err = s.admin.Create(s.ctx, obj)
+		if apierrors.IsServiceUnavailable(err) {
+			return err
+		}
+		return nil
+	})
+	require.NoError(s, err)
 }
 
 // rule makes a rule for the connector with the given template; a change may alter it first.
@@ -207,6 +218,12 @@ func (s *stage) reaches(request *approvalv1alpha1.ResourceCheckRequest, reason s
 	return fresh
 }
 
+// revoke takes a request back as somebody.
+func (s *stage) revoke(as client.Client, request *approvalv1alpha1.ResourceCheckRequest, reason string) error {
+	patch := fmt.Appendf(nil, `{"spec":{"revoked":{"reason":%q}}}`, reason)
+	return as.Patch(s.ctx, request.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+}
+
 // checks are the human checks in the object's namespace that the request waits for or was decided by.
 func (s *stage) checks() []approvalv1alpha1.ApprovalRequest {
 	s.Helper()
@@ -296,8 +313,9 @@ func (s *stage) allowed(token, method, path string) {
 	})
 }
 
-// refused waits until the caller is refused for a reason, and sees that the tool was not reached by that.
-func (s *stage) refused(token, method, path, reason string) outcome {
+// refused waits until the caller is refused for a reason with all these words, and sees that the tool was not
+// reached by that.
+func (s *stage) refused(token, method, path, reason string, says ...string) outcome {
 	s.Helper()
 	var got outcome
 	s.eventually(method+" "+path+" is refused with "+reason, func() error {
@@ -305,6 +323,11 @@ func (s *stage) refused(token, method, path, reason string) outcome {
 		got = s.use(token, method, path)
 		if got.reason != reason {
 			return fmt.Errorf("it is %d %s: %s", got.status, got.reason, got.body)
+		}
+		for _, words := range says {
+			if !strings.Contains(got.body, words) {
+				return fmt.Errorf("it does not say %q: %s", words, got.body)
+			}
 		}
 		if s.reached.Load() != before {
 			return fmt.Errorf("the tool was reached although the caller was refused")
