@@ -41,7 +41,7 @@ func NewCache(clock clock.WithTicker, client dynamic.Interface, mapper apimeta.R
 		stores: map[schema.GroupKind]*store{}, recheck: make(chan struct{}, 1),
 	}
 	for _, kind := range c.kinds {
-		c.stores[kind] = &store{nodes: map[string]*Node{}, changed: c.changed}
+		c.stores[kind] = newStore(c.changed)
 	}
 	return c
 }
@@ -63,7 +63,7 @@ func (c *Cache) Get(_ context.Context, kind schema.GroupKind, namespace, name st
 	if !watched || !s.synced.Load() {
 		return nil, fmt.Errorf("%s %s/%s: %w", kind.Kind, namespace, name, ErrUnobserved)
 	}
-	node, ok := s.get(namespace + "/" + name)
+	node, ok := s.get(namespace, name)
 	if !ok {
 		return nil, fmt.Errorf("%s %s/%s: %w", kind.Kind, namespace, name, ErrNotFound)
 	}

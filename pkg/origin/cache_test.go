@@ -144,7 +144,7 @@ func TestS9_CacheIsNotSyncedWhileKindsCannotBeLookedUp(t *testing.T) {
 
 func TestReplaceReportsWhatVanished(t *testing.T) {
 	var changes []Change
-	s := &store{nodes: map[string]*Node{}, changed: func(c Change) { changes = append(changes, c) }}
+	s := newStore(func(c Change) { changes = append(changes, c) })
 	require.NoError(t, s.Replace([]any{object("v1", "Pod", "a"), FromUnstructured(object("v1", "Pod", "b"))}, "1"))
 	changes = nil
 	require.NoError(t, s.Replace([]any{object("v1", "Pod", "b")}, "2"))

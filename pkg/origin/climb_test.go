@@ -36,7 +36,7 @@ var (
 func node(kind, name, creator string, owner *Node) *Node {
 	n := &Node{GroupVersionKind: kinds[kind], Namespace: "ns", Name: name, UID: types.UID(name), CreatedBy: creator, Created: epoch.Add(time.Hour)}
 	if owner != nil {
-		n.Owner = &Owner{owner.GroupVersionKind, owner.Name, owner.UID}
+		n.Owner = &Owner{&owner.GroupVersionKind, owner.Name, owner.UID}
 		n.CreatedFor = owner.UID
 	}
 	return n
@@ -132,7 +132,7 @@ func TestS1_ClimbCountsOnlyProvenHops(t *testing.T) {
 		},
 		"owner of a kind without a controller": {
 			nodes: []*Node{change(pod, func(n *Node) {
-				n.Owner = &Owner{schema.GroupVersionKind{Group: "tekton.dev", Version: "v1", Kind: "CustomRun"}, "x", "x"}
+				n.Owner = &Owner{&schema.GroupVersionKind{Group: "tekton.dev", Version: "v1", Kind: "CustomRun"}, "x", "x"}
 			})},
 			want: "pod", wantStopped: "no controller is registered",
 		},
@@ -155,7 +155,7 @@ func TestS9_ClimbThatIsNotWholeIsPending(t *testing.T) {
 	recreated := *pipelineRun
 	recreated.UID = "another"
 	loop := node("PipelineRun", "pr", tektonController, nil)
-	loop.Owner, loop.CreatedFor = &Owner{loop.GroupVersionKind, "pr", "pr"}, "pr"
+	loop.Owner, loop.CreatedFor = &Owner{&loop.GroupVersionKind, "pr", "pr"}, "pr"
 
 	tests := map[string]struct {
 		source *fakeSource

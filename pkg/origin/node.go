@@ -2,6 +2,7 @@ package origin
 
 import (
 	"strings"
+	"sync"
 	"time"
 	"unique"
 
@@ -36,13 +37,11 @@ type Node struct {
 	Pipeline string
 	// Parameters of the run, with the values of secret-like names masked; bounded as the API's schema wants it.
 	Parameters []approvalv1alpha1.Parameter
-
-	key string
 }
 
-// Owner is the controller owner that an object names.
+// Owner is the controller owner that an object names, in the object's namespace.
 type Owner struct {
-	schema.GroupVersionKind
+	*schema.GroupVersionKind
 	Name string
 	UID  types.UID
 }
@@ -99,7 +98,6 @@ func FromUnstructured(u *unstructured.Unstructured) *Node {
 
 // identify keeps name, UIDs and owner in one allocation, because a consumer holds one node for every pod of a cluster.
 func (n *Node) identify(u *unstructured.Unstructured, createdFor string) {
-	namespace, name, uid := u.GetNamespace(), u.GetName(), string(u.GetUID())
 	owner := metav1.GetControllerOfNoCopy(u)
 	if owner == nil {
 		owner = &metav1.OwnerReference{}
@@ -108,26 +106,47 @@ func (n *Node) identify(u *unstructured.Unstructured, createdFor string) {
 	if forOwner {
 		createdFor = ""
 	}
-	all := strings.Join([]string{namespace, "/", name, uid, owner.Name, string(owner.UID), createdFor}, "")
-	take := func(length int) string {
-		part := all[:length]
-		all = all[length:]
-		return part
-	}
-	n.key = take(len(namespace) + 1 + len(name))
-	n.Namespace, n.Name = n.key[:len(namespace)], n.key[len(namespace)+1:]
-	n.UID = types.UID(take(len(uid)))
-	ownerName, ownerUID := take(len(owner.Name)), types.UID(take(len(owner.UID)))
-	n.CreatedFor = types.UID(take(len(createdFor)))
+	parts := cut(u.GetName(), string(u.GetUID()), owner.Name, string(owner.UID), createdFor)
+	n.Namespace, n.Name, n.UID = unique.Make(u.GetNamespace()).Value(), parts[0], types.UID(parts[1])
+	n.CreatedFor = types.UID(parts[4])
 	if owner.UID == "" {
 		return
 	}
-	n.Owner = &Owner{
-		GroupVersionKind: intern(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)), Name: ownerName, UID: ownerUID,
-	}
+	n.Owner = &Owner{GroupVersionKind: internOwner(owner), Name: parts[2], UID: types.UID(parts[3])}
 	if forOwner {
-		n.CreatedFor = ownerUID
+		n.CreatedFor = n.Owner.UID
 	}
+}
+
+// cut copies five texts into one allocation and returns them from there.
+func cut(texts ...string) (parts [5]string) {
+	all := strings.Join(texts, "")
+	for i, text := range texts {
+		parts[i], all = all[:len(text)], all[len(text):]
+	}
+	return parts
+}
+
+// ownerKinds holds one copy of each kind of owner. Kinds are few: those of the cluster's APIs, and what people invent in
+// owner references, so the copies are bounded.
+var ownerKinds = struct {
+	sync.Mutex
+	known map[schema.GroupVersionKind]*schema.GroupVersionKind
+}{known: map[schema.GroupVersionKind]*schema.GroupVersionKind{}}
+
+const maxOwnerKinds = 1024
+
+func internOwner(owner *metav1.OwnerReference) *schema.GroupVersionKind {
+	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
+	ownerKinds.Lock()
+	defer ownerKinds.Unlock()
+	if known, ok := ownerKinds.known[gvk]; ok {
+		return known
+	}
+	if len(ownerKinds.known) < maxOwnerKinds {
+		ownerKinds.known[gvk] = &gvk
+	}
+	return &gvk
 }
 
 func intern(gvk schema.GroupVersionKind) schema.GroupVersionKind { return unique.Make(gvk).Value() }

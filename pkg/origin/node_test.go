@@ -45,7 +45,7 @@ status: {phase: Failed}
 	assert.Equal(t, types.UID("pod-uid"), n.UID)
 	assert.Equal(t, "system:serviceaccount:kube-system:job-controller", n.CreatedBy)
 	assert.Equal(t, types.UID("job-uid"), n.CreatedFor)
-	assert.Equal(t, &Owner{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "build", "job-uid"}, n.Owner)
+	assert.Equal(t, &Owner{&schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "build", "job-uid"}, n.Owner)
 	assert.Equal(t, []string{"builder"}, n.ServiceAccounts)
 	assert.True(t, n.Finished)
 	assert.Equal(t, "Failed", n.FinishedWhy)
@@ -183,4 +183,24 @@ func TestCreatorIsBelievedOnlyAfterTheEpoch(t *testing.T) {
 			assert.Equal(t, tc.want, ok)
 		})
 	}
+}
+
+func FuzzFromUnstructured(f *testing.F) {
+	f.Add([]byte(`{"apiVersion":"tekton.dev/v1","kind":"PipelineRun","metadata":{"name":"a","namespace":"b","uid":"c"},"spec":{"params":[{"name":"x","value":["y"]}]}}`))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","ownerReferences":[{"controller":true,"uid":"u","name":"n","kind":"Job","apiVersion":"batch/v1"}]}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		u := &unstructured.Unstructured{}
+		if u.UnmarshalJSON(data) != nil {
+			return
+		}
+		n := FromUnstructured(u)
+		if n.Name != u.GetName() || n.Namespace != u.GetNamespace() || n.UID != u.GetUID() {
+			t.Fatalf("%s became %s (%s)", data, n, n.UID)
+		}
+		for _, p := range n.Parameters {
+			if len([]rune(p.Value)) > maxParamValue {
+				t.Fatalf("the value of %q is not bounded", p.Name)
+			}
+		}
+	})
 }

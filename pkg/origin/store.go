@@ -17,8 +17,9 @@ import (
 
 // store is what a reflector fills: nodes instead of objects, with no queue between.
 type store struct {
-	mu      sync.RWMutex
-	nodes   map[string]*Node
+	mu sync.RWMutex
+	// nodes are kept by namespace and name, which are strings that the nodes hold anyway.
+	nodes   map[string]map[string]*Node
 	changed func(Change)
 	started atomic.Bool
 	synced  atomic.Bool
@@ -44,11 +45,41 @@ func (s *store) watch(ctx context.Context, all dynamic.Interface, mapping *apime
 	reflector.RunWithContext(ctx)
 }
 
-func (s *store) get(key string) (*Node, bool) {
+func newStore(changed func(Change)) *store {
+	return &store{nodes: map[string]map[string]*Node{}, changed: changed}
+}
+
+func (s *store) get(namespace, name string) (*Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	node, ok := s.nodes[key]
+	node, ok := s.nodes[namespace][name]
 	return node, ok
+}
+
+// put returns what stood in the place before.
+func put(nodes map[string]map[string]*Node, node *Node) (old *Node) {
+	inNamespace := nodes[node.Namespace]
+	if inNamespace == nil {
+		inNamespace = map[string]*Node{}
+		nodes[node.Namespace] = inNamespace
+	}
+	old = inNamespace[node.Name]
+	// The key must be a string of the node that stays.
+	delete(inNamespace, node.Name)
+	inNamespace[node.Name] = node
+	return old
+}
+
+func (s *store) remove(node *Node) (old *Node, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inNamespace := s.nodes[node.Namespace]
+	old, found = inNamespace[node.Name]
+	delete(inNamespace, node.Name)
+	if len(inNamespace) == 0 {
+		delete(s.nodes, node.Namespace)
+	}
+	return old, found
 }
 
 // Transformer lets the reflector strip objects while a first list streams in, so that it never holds them whole.
@@ -79,8 +110,7 @@ func (s *store) Update(object any) error {
 		return err
 	}
 	s.mu.Lock()
-	old := s.nodes[node.key]
-	s.nodes[node.key] = node
+	old := put(s.nodes, node)
 	s.mu.Unlock()
 	s.changed(Change{Old: old, New: node})
 	return nil
@@ -92,11 +122,7 @@ func (s *store) Delete(object any) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	old, ok := s.nodes[node.key]
-	delete(s.nodes, node.key)
-	s.mu.Unlock()
-	if ok {
+	if old, found := s.remove(node); found {
 		s.changed(Change{Old: old})
 	}
 	return nil
@@ -104,28 +130,37 @@ func (s *store) Delete(object any) error {
 
 // Replace implements cache.ReflectorStore: after the first list, and after a watch that broke.
 func (s *store) Replace(objects []any, _ string) error {
-	next := make(map[string]*Node, len(objects))
+	nodes := make([]*Node, 0, len(objects))
+	next := map[string]map[string]*Node{}
 	for _, object := range objects {
 		node, err := strip(object)
 		if err != nil {
 			return err
 		}
-		next[node.key] = node
+		nodes = append(nodes, node)
+		put(next, node)
 	}
 	s.mu.Lock()
 	before := s.nodes
 	s.nodes = next
 	s.mu.Unlock()
 	s.synced.Store(true)
-	for key, old := range before {
-		if next[key] == nil {
-			s.changed(Change{Old: old})
+	s.report(before, nodes)
+	return nil
+}
+
+// report tells what vanished while nobody watched, and then what is there. Only the reflector that calls it writes.
+func (s *store) report(before map[string]map[string]*Node, nodes []*Node) {
+	for _, inNamespace := range before {
+		for _, old := range inNamespace {
+			if _, there := s.get(old.Namespace, old.Name); !there {
+				s.changed(Change{Old: old})
+			}
 		}
 	}
-	for key, node := range next {
-		s.changed(Change{Old: before[key], New: node})
+	for _, node := range nodes {
+		s.changed(Change{Old: before[node.Namespace][node.Name], New: node})
 	}
-	return nil
 }
 
 // Resync implements cache.ReflectorStore; there is nothing to repeat.

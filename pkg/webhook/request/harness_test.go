@@ -123,7 +123,7 @@ func (h *harness) run(kind, name, creator string, owner *origin.Node, accounts .
 		CreatedBy: creator, Created: now.Add(-time.Hour), ServiceAccounts: accounts,
 	}
 	if owner != nil {
-		n.Owner = &origin.Owner{GroupVersionKind: owner.GroupVersionKind, Name: owner.Name, UID: owner.UID}
+		n.Owner = &origin.Owner{GroupVersionKind: &owner.GroupVersionKind, Name: owner.Name, UID: owner.UID}
 		n.CreatedFor = owner.UID
 	}
 	h.nodes = append(h.nodes, n)
