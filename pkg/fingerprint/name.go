@@ -9,10 +9,12 @@ import (
 )
 
 const (
-	// prefixLength is how much of a fingerprint a request's name shows; hashLength letters carry 130 bits, so that names
-	// collide only where the question is the same.
-	prefixLength = 16
-	hashLength   = 26
+	// People type the names of requests, so they are short: prefixLength letters of the fingerprint and
+	// requestHashLength of a hash, 80 bits together. Both are of questions, so names collide only where the question is
+	// the same. Nobody types those of checks.
+	prefixLength      = 8
+	requestHashLength = 8
+	hashLength        = 16
 	// maxLabel is the length of a DNS label (RFC 1123).
 	maxLabel = 63
 )
@@ -22,7 +24,7 @@ const (
 // the last request of this fingerprint that ended, so that an ended one never blocks asking again.
 func RequestName(key Key, use, timeRange, lastEndedUID string) string {
 	hash := hashOf("request name", string(key[:]), use, timeRange, lastEndedUID)
-	return approvalv1alpha1.ReservedNamePrefix + letters.EncodeToString(key[:])[:prefixLength] + "-" + hash
+	return approvalv1alpha1.ReservedNamePrefix + letters.EncodeToString(key[:])[:prefixLength] + "-" + hash[:requestHashLength]
 }
 
 // CheckName is the name of the check that asks one rule for one question: a DNS label that begins like the rule's

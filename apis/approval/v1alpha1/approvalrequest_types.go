@@ -79,7 +79,7 @@ type ApprovalRequestSpec struct {
 	// +optional
 	SelfApproval SelfApproval `json:"selfApproval,omitempty"`
 	// timeout is how long the check waits for answers.
-	// +kubebuilder:default="168h"
+	// +kubebuilder:default="168h0m0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
 	// +optional

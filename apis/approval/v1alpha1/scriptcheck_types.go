@@ -36,7 +36,7 @@ type ScriptCheckSpec struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 	// timeout is how long the check waits while the answer is not yet.
-	// +kubebuilder:default="168h"
+	// +kubebuilder:default="168h0m0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
 	// +optional
