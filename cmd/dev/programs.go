@@ -69,6 +69,7 @@ func (e *environment) startProxy(ctx context.Context) error {
 		"--public-url="+e.at.proxyURL(),
 		"--access-log="+e.accessLog(),
 		"--self-token-file="+self,
+		"--drain-delay=0s", // no load balancer has to learn first that it ends
 	)
 }
 
