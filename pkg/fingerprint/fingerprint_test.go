@@ -100,7 +100,7 @@ func TestRequestName(t *testing.T) {
 	in := question()
 	key := Sum(&in)
 	name := RequestName(key, "use", "range", "")
-	assert.Regexp(t, `^rcr-[a-z2-7]{16}-[a-z2-7]{26}$`, name)
+	assert.Regexp(t, `^rcr-[a-z2-7]{8}-[a-z2-7]{8}$`, name)
 	assert.Contains(t, key.String(), name[len("rcr-"):len("rcr-")+prefixLength])
 	assert.Equal(t, name, RequestName(key, "use", "range", ""))
 	for _, other := range []string{
@@ -116,8 +116,8 @@ func TestCheckName(t *testing.T) {
 	tests := map[string]struct{ rule, wantPrefix string }{
 		"plain":        {"prod-push", "prod-push-"},
 		"dots":         {"prod.push", "prod-push-"},
-		"long":         {strings.Repeat("a", 253), strings.Repeat("a", 36) + "-"},
-		"cut at a dot": {strings.Repeat("a", 35) + "." + strings.Repeat("b", 9), strings.Repeat("a", 35) + "-"},
+		"long":         {strings.Repeat("a", 253), strings.Repeat("a", 46) + "-"},
+		"cut at a dot": {strings.Repeat("a", 45) + "." + strings.Repeat("b", 9), strings.Repeat("a", 45) + "-"},
 		"empty":        {"", "check-"},
 	}
 	for name, tt := range tests {

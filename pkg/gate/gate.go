@@ -33,6 +33,8 @@ const liveTimeout = 2 * time.Second
 type Guard interface {
 	// Guarded is false, with the reason, while a policy is missing or altered. It takes no lock.
 	Guarded() (ok bool, why string)
+	// OnChange registers what is called when the answer changes; it is called before the guard starts.
+	OnChange(handler func())
 }
 
 // Options are what a Gate is made of; all are required but Staleness and Origin.
@@ -91,6 +93,7 @@ func New(o Options) *Gate {
 		changes: newChanges(),
 	}
 	watched.OnChange(func(origin.Change) { g.changes.Happened() })
+	o.Guard.OnChange(g.changes.Happened)
 	g.mirrors = g.newMirrors(o.Dynamic)
 	return g
 }
