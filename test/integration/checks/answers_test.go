@@ -162,6 +162,7 @@ func TestACancelledCheckIsNotOpenedAgain(t *testing.T) {
 }
 
 func TestTimeWindowOpensOnceAndCloses(t *testing.T) {
+	windows.SetTime(monday)
 	namespace := cluster.Namespace(t)
 	check := &approvalv1alpha1.TimeWindowCheck{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "window"},

@@ -59,8 +59,9 @@ var (
 	cluster *env.Cluster
 	running *controllers
 	scheme  = newScheme()
-	// windows is the clock of time windows: Monday 2026-03-02, 08:00 in Berlin.
-	windows = testingclock.NewFakeClock(time.Date(2026, 3, 2, 7, 0, 0, 0, time.UTC))
+	// windows is the clock of time windows; monday is 08:00 in Berlin.
+	windows = testingclock.NewFakeClock(monday)
+	monday  = time.Date(2026, 3, 2, 7, 0, 0, 0, time.UTC)
 )
 
 func TestMain(m *testing.M) {
@@ -84,8 +85,10 @@ func newScheme() *runtime.Scheme {
 
 // install applies what config/ ships, starts the controllers, and returns when checks of the built-in kinds can be made.
 func install(ctx context.Context, c *env.Cluster) error {
-	if err := c.ApplyFiles(ctx, c.Admin(), "../../../config/rbac", "../../../config/roles", "../../../config/policies",
-		"../../../config/controller/checkkinds.yaml"); err != nil {
+	if err := c.ApplyFiles(ctx, c.Admin(), "../../../config/rbac", "../../../config/roles", "../../../config/policies"); err != nil {
+		return err
+	}
+	if err := applyKinds(ctx, c); err != nil {
 		return err
 	}
 	token, err := c.Token(ctx, systemNamespace, controllerAccount, "", nil)
@@ -97,6 +100,19 @@ func install(ctx context.Context, c *env.Cluster) error {
 		return err
 	}
 	return kindsReady(ctx, c)
+}
+
+// applyKinds tries again while the API server does not serve the new group everywhere.
+func applyKinds(ctx context.Context, c *env.Cluster) error {
+	var last error
+	err := wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
+		last = c.ApplyFiles(ctx, c.Admin(), "../../../config/controller/checkkinds.yaml")
+		return last == nil, nil
+	})
+	if err != nil {
+		return last
+	}
+	return nil
 }
 
 func kindsReady(ctx context.Context, c *env.Cluster) error {
