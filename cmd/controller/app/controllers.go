@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +31,9 @@ func uncached() []client.Object {
 
 // addControllers is the list of all controllers.
 func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
+	if err := registerMetrics(metrics.Registry); err != nil {
+		return err
+	}
 	requests, err := p.newRequests(ctx, mgr)
 	if err != nil {
 		return err
@@ -52,6 +56,18 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		scripts.Register,
 	} {
 		if err := register(ctx, mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// registerMetrics registers what packages count for the whole process.
+func registerMetrics(registry prometheus.Registerer) error {
+	for _, register := range []func(prometheus.Registerer) error{
+		origin.RegisterMetrics, approvalrequest.RegisterMetrics, timewindow.RegisterMetrics, script.RegisterMetrics,
+	} {
+		if err := register(registry); err != nil {
 			return err
 		}
 	}
