@@ -15,8 +15,6 @@ import (
 
 var now = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-func write() *approvalv1alpha1.OperationSelector { return nil }
-
 func paths(patterns ...string) *approvalv1alpha1.OperationSelector {
 	return &approvalv1alpha1.OperationSelector{HTTP: &approvalv1alpha1.HTTPSelector{Paths: patterns}}
 }

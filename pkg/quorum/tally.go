@@ -179,8 +179,10 @@ func (t *tally) waitingFor() []duckv1alpha1.CheckWaiting {
 	for i, policy := range t.policies[:t.open] {
 		missing := policy.NumberOfApprovalsRequired - int32(t.filled[i])
 		for _, approver := range policy.Approvers {
-			isUser := approver.Type == approvalv1alpha1.ApproverUser
-			if missing > 0 && !(isUser && (answered[approver.Name] || t.independent.check(approver.Name) != nil)) {
+			if approver.Type == approvalv1alpha1.ApproverUser && (answered[approver.Name] || t.independent.check(approver.Name) != nil) {
+				continue
+			}
+			if missing > 0 {
 				list.add(approver, missing)
 			}
 		}
