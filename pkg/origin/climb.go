@@ -182,7 +182,7 @@ func inScopes(t *table, climb *Climb) *scoped {
 	s := &scoped{run: *climb, task: *climb, pod: *climb}
 	lowest := true
 	for _, hop := range climb.Hops {
-		if !t.runs[hop.Node.GroupVersionKind.GroupKind()] {
+		if !t.runs[hop.Node.GroupKind()] {
 			continue
 		}
 		s.run.Resource = hop.Node

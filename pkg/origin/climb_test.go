@@ -55,7 +55,7 @@ func (s *fakeSource) Get(_ context.Context, kind schema.GroupKind, _, name strin
 		<-s.gate
 	}
 	for _, n := range s.nodes {
-		if n.GroupVersionKind.GroupKind() == kind && n.Name == name {
+		if n.GroupKind() == kind && n.Name == name {
 			return n, nil
 		}
 	}

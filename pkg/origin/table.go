@@ -45,7 +45,7 @@ func (t *table) leadsToRun(kind schema.GroupKind) bool { return t.toRun[kind] }
 // proves tells whether the child's creator record proves the hop to its owner; otherwise why says what it lacks.
 func (t *table) proves(child *Node, since time.Time) (why string, ok bool) {
 	owner := child.Owner
-	controllers, known := t.controllers[edge{child.GroupVersionKind.GroupKind(), owner.GroupKind()}]
+	controllers, known := t.controllers[edge{child.GroupKind(), owner.GroupKind()}]
 	if !known {
 		return fmt.Sprintf("no controller is registered that creates a %s for a %s", child.Kind, owner.Kind), false
 	}

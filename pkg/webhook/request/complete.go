@@ -104,7 +104,7 @@ func (c *completed) labels(hops []origin.Hop) map[string]string {
 		approvalv1alpha1.LabelTektonTaskRun:     "",
 	}
 	for _, hop := range hops {
-		switch hop.Node.GroupVersionKind.GroupKind() {
+		switch hop.Node.GroupKind() {
 		case schema.GroupKind{Group: "tekton.dev", Kind: "PipelineRun"}:
 			labels[approvalv1alpha1.LabelTektonPipelineRun] = admit.LabelValue(hop.Node.Name)
 		case schema.GroupKind{Group: "tekton.dev", Kind: "TaskRun"}:

@@ -107,7 +107,7 @@ func (h *harness) Allowed(_ context.Context, user authz.UserInfo, a authz.Resour
 // Get implements origin.Source.
 func (h *harness) Get(_ context.Context, kind schema.GroupKind, namespace, name string) (*origin.Node, error) {
 	for _, n := range h.nodes {
-		if n.GroupVersionKind.GroupKind() == kind && n.Namespace == namespace && n.Name == name {
+		if n.GroupKind() == kind && n.Namespace == namespace && n.Name == name {
 			return n, nil
 		}
 	}
@@ -265,13 +265,6 @@ func typed(t *testing.T, u *unstructured.Unstructured) *approvalv1alpha1.Resourc
 	req := &approvalv1alpha1.ResourceCheckRequest{}
 	require.NoError(t, admit.Decode(u, req))
 	return req
-}
-
-func untyped(t *testing.T, req *approvalv1alpha1.ResourceCheckRequest) *unstructured.Unstructured {
-	t.Helper()
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(req)
-	require.NoError(t, err)
-	return &unstructured.Unstructured{Object: object}
 }
 
 // store keeps an admitted request, with a status.

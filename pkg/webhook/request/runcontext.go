@@ -61,7 +61,7 @@ func (w *Webhook) settlePod(ctx context.Context, a *asker, t *target, sent *appr
 
 // goesOn refuses a context that has ended. The climb may be an older one, so the object is read again.
 func (w *Webhook) goesOn(ctx context.Context, run *origin.Node) error {
-	now, err := w.Origins.Get(ctx, run.GroupVersionKind.GroupKind(), run.Namespace, run.Name)
+	now, err := w.Origins.Get(ctx, run.GroupKind(), run.Namespace, run.Name)
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
 		return admit.Unavailable("it cannot be told now whether the run still goes on: try again in a moment", err)
 	}
@@ -102,7 +102,7 @@ func (w *Webhook) reaches(run, topmost *origin.Node, t *target) error {
 			return admit.Invalid(field, fmt.Sprintf("%s belongs to %s, and approvals reach as far as that: ask for %s", run, topmost, topmost))
 		}
 	case connectorsv1alpha1.ContextScopeTask:
-		if w.Runs.HasRunsBelow(run.GroupVersionKind.GroupKind()) {
+		if w.Runs.HasRunsBelow(run.GroupKind()) {
 			return admit.Invalid(field, fmt.Sprintf("%s %s is approved for each task on its own: ask for a task of %s", t.ref.Kind, t.ref.Name, run))
 		}
 	default:

@@ -112,12 +112,13 @@ func serve(ctx context.Context, c *env.Cluster) error {
 	if err := listener.Close(); err != nil {
 		return err
 	}
-	mgr, err := newManager(as, address)
+	ctx = context.WithoutCancel(ctx) // they outlive the set-up
+	mgr, err := newManager(ctx, as, address)
 	if err != nil {
 		return err
 	}
 	go func() {
-		if err := mgr.Start(context.Background()); err != nil {
+		if err := mgr.Start(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "the webhooks ended:", err)
 			os.Exit(1)
 		}
@@ -125,7 +126,7 @@ func serve(ctx context.Context, c *env.Cluster) error {
 	return c.Route(systemNamespace+"/countersign-webhook:443", net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port)))
 }
 
-func newManager(as *rest.Config, address *net.TCPAddr) (ctrl.Manager, error) {
+func newManager(ctx context.Context, as *rest.Config, address *net.TCPAddr) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(as, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
@@ -140,10 +141,10 @@ func newManager(as *rest.Config, address *net.TCPAddr) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keeper.Register(context.Background(), mgr); err != nil {
+	if err := keeper.Register(ctx, mgr); err != nil {
 		return nil, err
 	}
-	if err := asked.SetupIndex(context.Background(), mgr.GetFieldIndexer()); err != nil {
+	if err := asked.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){keeper.Configure}})

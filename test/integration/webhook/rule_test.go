@@ -110,7 +110,11 @@ func TestRulesWarnAtOnce(t *testing.T) {
 	request := w.request()
 	w.create(w.person("alice"), request)
 	eventually(t, func(ctx context.Context) error {
-		w.create(olga, func() client.Object { r := w.rule(""); r.GenerateName = "later-"; return r }())
+		later := w.rule("")
+		later.GenerateName = "later-"
+		if err := olga.Create(ctx, later); err != nil {
+			return err
+		}
 		if text := warned.take(); !strings.Contains(text, "closes 0 live grants and asks 1 question anew") {
 			return fmt.Errorf("not warned yet: %s", text)
 		}
