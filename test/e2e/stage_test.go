@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -104,6 +106,13 @@ func (s *stage) connector(name string) *connectorsv1alpha1.Connector {
 	}
 }
 
+func (s *stage) fetchConnector(name string) *connectorsv1alpha1.Connector {
+	s.Helper()
+	connector := &connectorsv1alpha1.Connector{}
+	require.NoError(s, s.admin.Get(s.ctx, client.ObjectKey{Namespace: s.prod, Name: name}, connector))
+	return connector
+}
+
 // create creates as administrator. For some seconds after a CRD was installed the API server refuses its objects.
 func (s *stage) create(obj client.Object) {
 	s.Helper()
@@ -118,9 +127,8 @@ func (s *stage) create(obj client.Object) {
 	require.NoError(s, err)
 }
 
-// rule makes a rule for the connector with the given template; a change may alter it first.
-func (s *stage) rule(name, kind, spec string, changes ...func(*approvalv1alpha1.ResourceCheckRule)) *approvalv1alpha1.ResourceCheckRule {
-	s.Helper()
+// newRule is a rule for the connector with the given template.
+func (s *stage) newRule(name, kind, spec string, changes ...func(*approvalv1alpha1.ResourceCheckRule)) *approvalv1alpha1.ResourceCheckRule {
 	rule := &approvalv1alpha1.ResourceCheckRule{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.prod, Name: name},
 		Spec: approvalv1alpha1.ResourceCheckRuleSpec{
@@ -135,11 +143,28 @@ func (s *stage) rule(name, kind, spec string, changes ...func(*approvalv1alpha1.
 	for _, change := range changes {
 		change(rule)
 	}
+	return rule
+}
+
+// rule makes a rule and waits until it is ready.
+func (s *stage) rule(name, kind, spec string, changes ...func(*approvalv1alpha1.ResourceCheckRule)) *approvalv1alpha1.ResourceCheckRule {
+	s.Helper()
+	rule := s.newRule(name, kind, spec, changes...)
 	s.create(rule)
 	s.eventually("the rule "+name+" is ready", func() error {
 		return readyIs(s.fetchRule(name).Status.Conditions, metav1.ConditionTrue)
 	})
 	return rule
+}
+
+// editRule changes a rule's spec.
+func (s *stage) editRule(name string, change func(*approvalv1alpha1.ResourceCheckRuleSpec)) {
+	s.Helper()
+	require.NoError(s, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		rule := s.fetchRule(name)
+		change(&rule.Spec)
+		return s.admin.Update(s.ctx, rule)
+	}))
 }
 
 func (s *stage) fetchRule(name string) *approvalv1alpha1.ResourceCheckRule {
@@ -232,19 +257,29 @@ func (s *stage) checks() []approvalv1alpha1.ApprovalRequest {
 	return list.Items
 }
 
-// answer answers the check of a request's rule as somebody.
-func (s *stage) answer(person string, request *approvalv1alpha1.ResourceCheckRequest, rule string, decision approvalv1alpha1.ApprovalDecision) error {
+// asks is the check of a request for a rule as the rule is now.
+func (s *stage) asks(request *approvalv1alpha1.ResourceCheckRequest, rule string) *approvalv1alpha1.CheckReference {
 	s.Helper()
 	var ref *approvalv1alpha1.CheckReference
 	s.eventually("the request has a check for rule "+rule, func() error {
-		for _, candidate := range s.fetch(request).Status.RequestRefs {
-			if candidate.Name == rule {
-				ref = &candidate
-				return nil
-			}
+		now, status := s.fetchRule(rule), s.fetch(request).Status
+		result := slices.IndexFunc(status.Results, func(r approvalv1alpha1.CheckResult) bool {
+			return r.UID == now.UID && r.Generation == now.Generation
+		})
+		check := slices.IndexFunc(status.RequestRefs, func(r approvalv1alpha1.CheckReference) bool { return r.Name == rule })
+		if result < 0 || check < 0 {
+			return fmt.Errorf("it has none: %+v", status)
 		}
-		return fmt.Errorf("it has none")
+		ref = &status.RequestRefs[check]
+		return nil
 	})
+	return ref
+}
+
+// answer answers the check of a request for a rule as somebody.
+func (s *stage) answer(person string, request *approvalv1alpha1.ResourceCheckRequest, rule string, decision approvalv1alpha1.ApprovalDecision) error {
+	s.Helper()
+	ref := s.asks(request, rule)
 	response := &approvalv1alpha1.ApprovalResponse{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, GenerateName: "answer-"},
 		Spec: approvalv1alpha1.ApprovalResponseSpec{
