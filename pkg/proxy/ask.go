@@ -16,16 +16,29 @@ func ask(c *gate.Connector, who *token.Identity, answer *gate.Answer) string {
 		return ""
 	}
 	words := []string{"kubectl countersign request connector/" + c.Name, "-n " + c.Namespace}
-	if who.ServiceAccount != nil {
-		words = append(words, "--in "+who.ServiceAccount.Namespace)
+	if in := home(who, answer); in != "" {
+		words = append(words, "--in "+in)
 	}
+	words = append(words, `--reason "..."`)
 	if run := answer.Run; run != nil && run.Kind != "Pod" {
 		words = append(words, forRun(run, who))
 	}
 	if answer.Operation.IsRead() {
 		words = append(words, "--use Read")
 	}
-	return strings.Join(append(words, `--reason "..."`), " ")
+	return strings.Join(words, " ")
+}
+
+// home is the namespace to ask in: that of the caller's service account, or where a person asked before. Without either
+// the command takes the namespace of the person's own context.
+func home(who *token.Identity, answer *gate.Answer) string {
+	switch {
+	case who.ServiceAccount != nil:
+		return who.ServiceAccount.Namespace
+	case answer.Request != nil:
+		return answer.Request.Namespace
+	}
+	return ""
 }
 
 // forRun lets a person ask for a run: what is denied to a pod is read by people.

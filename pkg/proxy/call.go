@@ -189,6 +189,9 @@ func (c *call) finish() {
 // logUse tells about the use of a connector. A verdict that was only explained is none.
 func (c *call) logUse(e *accesslog.Entry) {
 	e.Namespace, e.Name, e.Operation = c.route.Namespace, c.route.Name, c.class()
+	if len(c.operations) > 1 {
+		e.Source = c.operations[1].Path.String()
+	}
 	e.Context, e.Rules = contextOf(c.answer.Run), rulesOf(c.answer.Rules)
 	if request := c.answer.Request; request != nil {
 		e.RequestNamespace, e.RequestName = request.Namespace, request.Name

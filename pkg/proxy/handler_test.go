@@ -148,7 +148,7 @@ func TestADenialTellsEverything(t *testing.T) {
 	real := &answeringGate{fakeGate: f.gate}
 	f.handler.gate = real
 	for reason, want := range map[string]string{
-		"NoRequest":     `"ask":"kubectl countersign request connector/tool -n prod --in dev --run pipelinerun/run-1 --reason \"...\"","seenAs":"system:serviceaccount:dev:builder"}`,
+		"NoRequest":     `"ask":"kubectl countersign request connector/tool -n prod --in dev --reason \"...\" --run pipelinerun/run-1","seenAs":"system:serviceaccount:dev:builder"}`,
 		"ChecksPending": `"request":"dev/rcr-1","waitingFor":[{"kind":"Group","name":"owners","missing":1}],"seenAs":"system:serviceaccount:dev:builder"}`,
 	} {
 		real.answer = answers[reason]

@@ -97,6 +97,8 @@ func TestAMountNamesItsSourceAsTheRegistryDoes(t *testing.T) {
 	assert.Equal(t, "Write (POST /v2/app/blobs/uploads/)", use.Operations[0].Describe())
 	assert.Equal(t, "Read (GET /v2/team/base/blobs/sha256:ab)", use.Operations[1].Describe(), "both are decided about")
 
+	assert.Equal(t, "/v2/team/base/blobs/sha256:ab", f.lastLine(1)["source"])
+
 	assert.Equal(t, "POST /v2/app/blobs/uploads/?", mount("namespaces%2Fprod%2Fconnectors%2Fother%2Fbase"), "another connector's blobs are uploaded instead")
 	assert.Len(t, f.gate.lastUse().Operations, 1)
 }

@@ -32,10 +32,10 @@ func TestTheFormatIsStable(t *testing.T) {
 		`"connector":"prod/prod-harbor","subject":"system:serviceaccount:dev:builder","jti":"j-1","podUID":"p-1",`+
 		`"context":{"group":"tekton.dev","kind":"PipelineRun","namespace":"dev","name":"run-1","uid":"u-1"},`+
 		`"request":"dev/rcr-1","rules":[{"name":"push","uid":"r-1","generation":3},{"name":"window","uid":"r-2","generation":1}],`+
-		`"operation":"Write","method":"PUT","path":"/v2/app/manifests/1","status":201,"contentDigest":"sha256:00",`+
+		`"operation":"Write","method":"PUT","path":"/v2/app/manifests/1","source":"","status":201,"contentDigest":"sha256:00",`+
 		`"bytesIn":7,"bytesOut":9,"durationMs":1.234}`+"\n", string(full().Append(nil)))
 	assert.Equal(t, `{"time":"0001-01-01T00:00:00.000000Z","id":"","verdict":"","reason":"","connector":"","subject":"","jti":"","podUID":"",`+
-		`"context":null,"request":"","rules":[],"operation":"","method":"","path":"","status":0,"contentDigest":"",`+
+		`"context":null,"request":"","rules":[],"operation":"","method":"","path":"","source":"","status":0,"contentDigest":"",`+
 		`"bytesIn":0,"bytesOut":0,"durationMs":0.000}`+"\n", string(new(Entry).Append(nil)))
 }
 

@@ -17,6 +17,7 @@
 //	operation      Read or Write; empty if the request could not be classified
 //	method         the HTTP method
 //	path           the tool's path as it was forwarded, or without a connector the path as it was sent; never the query
+//	source         what a write reads besides, as a path of the tool: the blob that is mounted; else empty
 //	status         the HTTP status that the caller got; 0 if the caller was gone before there was one
 //	contentDigest  sha256 of the body that the tool got, for writes; for registry reads what the registry says of its answer
 //	bytesIn        bytes of the body that the tool got
@@ -60,6 +61,7 @@ type Entry struct {
 	Operation                     string
 	Method                        string
 	Path                          string
+	Source                        string
 	Status                        int
 	ContentDigest                 string
 	BytesIn, BytesOut             int64
@@ -98,6 +100,7 @@ func (e *Entry) Append(b []byte) []byte {
 	b = appendField(b, "operation", e.Operation, maxText)
 	b = appendField(b, "method", e.Method, maxMethod)
 	b = appendField(b, "path", e.Path, maxPath)
+	b = appendField(b, "source", e.Source, maxPath)
 	b = appendNumber(b, "status", int64(e.Status))
 	b = appendField(b, "contentDigest", e.ContentDigest, maxText)
 	b = appendNumber(b, "bytesIn", e.BytesIn)
