@@ -119,7 +119,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 		registry: &checks.Registry{}, watcher: watcher,
 		epoch:  guarded.NewEpochReader(client, watcher, options.Namespace),
 		origin: table, runs: origin.NewCache(tick, dyn, mgr.GetRESTMapper(), table),
-		authz: authz.New(tick, client.AuthorizationV1().SubjectAccessReviews()),
+		// Somebody who was given a right just now asks at once, so a no is not remembered.
+		authz: authz.New(tick, client.AuthorizationV1().SubjectAccessReviews(), authz.WithTTL(authz.DefaultAllowTTL, 0)),
 	}, nil
 }
 

@@ -27,11 +27,15 @@ import (
 const (
 	recheckReady    = 5 * time.Minute
 	recheckNotReady = 5 * time.Second
+	// retryUnknown is for policies that have not been read yet; being read is announced too.
+	retryUnknown = time.Second
 )
 
 // Guard tells whether the admission policies that guard the status of checks are in force.
 type Guard interface {
 	Guarded() (ok bool, why string)
+	// HasSynced is false while Guarded does not know yet; OnChange tells when it does.
+	HasSynced() bool
 	// OnChange is called before the guard starts.
 	OnChange(func())
 }
@@ -116,6 +120,10 @@ func (c *Controller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var kind approvalv1alpha1.CheckKind
 	if err := c.client.Get(ctx, req.NamespacedName, &kind); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !c.guard.HasSynced() {
+		// A kind that was ready before this process began must not close anything because of that.
+		return ctrl.Result{RequeueAfter: retryUnknown}, nil
 	}
 	found, err := c.inspect(ctx, &kind)
 	if err != nil {

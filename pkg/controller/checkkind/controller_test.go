@@ -32,6 +32,7 @@ type world struct {
 	discovery error
 	denied    map[string]bool
 	unguarded string
+	unread    bool
 }
 
 func (w *world) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
@@ -46,6 +47,7 @@ func (w *world) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceLi
 }
 
 func (w *world) Guarded() (bool, string) { return w.unguarded == "", w.unguarded }
+func (w *world) HasSynced() bool         { return !w.unread }
 func (w *world) OnChange(func())         {}
 
 func (w *world) create(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
@@ -166,6 +168,16 @@ func TestStatusOfBuiltInKindsMustBeWritable(t *testing.T) {
 	ready, _ := controller.reconcileOnce(t, kind.Name)
 	assert.Equal(t, approvalv1alpha1.ReasonForbidden, ready.Reason)
 	assert.Contains(t, ready.Message, "patch approvalrequests/status")
+}
+
+func TestNothingIsSaidBeforeThePoliciesWereRead(t *testing.T) {
+	w := &world{served: gates(true)}
+	controller, _ := newController(t, w, makeKind())
+	_, _ = controller.reconcileOnce(t, "gate.example.com")
+	w.unread, w.unguarded = true, "The policies have not been read yet."
+	ready, again := controller.reconcileOnce(t, "gate.example.com")
+	assert.Equal(t, metav1.ConditionTrue, ready.Status, "what was ready stays so")
+	assert.Equal(t, retryUnknown, again)
 }
 
 func TestPickedUpWhenInstalled(t *testing.T) {

@@ -72,6 +72,9 @@ func (w *Watcher) Guarded() (ok bool, why string) {
 	return current.why == "", current.why
 }
 
+// HasSynced is true once the policies have been read: until then Guarded is false because nothing is known.
+func (w *Watcher) HasSynced() bool { return w.state.Load() != notRead }
+
 // NeedLeaderElection implements manager.LeaderElectionRunnable: every replica watches.
 func (w *Watcher) NeedLeaderElection() bool { return false }
 
