@@ -1,0 +1,106 @@
+// Package measure takes the measurements of a running environment.
+package measure
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/AlaudaDevops/countersign/test/bench/load"
+	"github.com/AlaudaDevops/countersign/test/bench/process"
+	"github.com/AlaudaDevops/countersign/test/bench/report"
+)
+
+// Party is one of the servers that are loaded in turns.
+type Party struct {
+	Name   string
+	Target load.Target
+	// PID is the server's.
+	PID int
+}
+
+// Round is what each party did in one round, in the parties' order.
+type Round []Sample
+
+// Sample is one party's part of a round.
+type Sample struct {
+	PerSecond float64
+	// CPU is the server's processor time for one request.
+	CPU      time.Duration
+	P50, P99 time.Duration
+}
+
+// Rounds loads the parties in turns, each round beginning with another one, so that neither a machine that changes
+// its pace nor the order decides. Each load is a process of its own: self is this program, whose `load` sends.
+func Rounds(ctx context.Context, progress io.Writer, self string, parties []Party, rounds int, plan load.Plan) ([]Round, error) {
+	all := make([]Round, rounds)
+	for i := range all {
+		all[i] = make(Round, len(parties))
+		for j := range parties {
+			at := (i + j) % len(parties)
+			sample, err := one(ctx, self, parties[at], plan)
+			if err != nil {
+				return nil, fmt.Errorf("%s could not be measured: %w", parties[at].Name, err)
+			}
+			all[i][at] = sample
+		}
+		_, _ = fmt.Fprintf(progress, "   round %d of %d:%s\n", i+1, rounds, all[i].text(parties))
+	}
+	return all, nil
+}
+
+func (r Round) text(parties []Party) string {
+	text := ""
+	for i, sample := range r {
+		text += fmt.Sprintf("  %s %.0f/s", parties[i].Name, sample.PerSecond)
+	}
+	return text
+}
+
+func one(ctx context.Context, self string, party Party, plan load.Plan) (Sample, error) {
+	before, err := process.CPU(party.PID)
+	if err != nil {
+		return Sample{}, err
+	}
+	output, err := process.Output(ctx, self, "load",
+		"--url", party.Target.URL, "--token-file", party.Target.TokenFile, "--ca-file", party.Target.CAFile,
+		"--body-bytes", fmt.Sprint(party.Target.BodyBytes), "--connections", fmt.Sprint(plan.Connections),
+		"--warm-up", plan.WarmUp.String(), "--duration", plan.Duration.String())
+	if err != nil {
+		return Sample{}, err
+	}
+	after, err := process.CPU(party.PID)
+	if err != nil {
+		return Sample{}, err
+	}
+	var result load.Result
+	if err := json.Unmarshal(output, &result); err != nil {
+		return Sample{}, err
+	}
+	return Sample{
+		PerSecond: result.PerSecond(), CPU: (after - before) / time.Duration(max(result.Sent, 1)), P50: result.P50, P99: result.P99,
+	}, nil
+}
+
+// Ratio compares two parties round by round, and gives the median of the rounds' ratios with their spread.
+func Ratio(rounds []Round, one, other int, of func(Sample) float64) (median float64, spread string) {
+	ratios := make([]float64, 0, len(rounds))
+	for _, r := range rounds {
+		ratios = append(ratios, of(r[one])/of(r[other]))
+	}
+	return report.Median(ratios), fmt.Sprintf("%.2f to %.2f in %d rounds", slices.Min(ratios), slices.Max(ratios), len(ratios))
+}
+
+// Typical is the median of one party's rounds.
+func Typical[T cmp.Ordered](rounds []Round, party int, of func(Sample) T) T {
+	values := make([]T, 0, len(rounds))
+	for _, r := range rounds {
+		values = append(values, of(r[party]))
+	}
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/AlaudaDevops/countersign/test/bench/load"
+	"github.com/AlaudaDevops/countersign/test/bench/measure"
+	"github.com/AlaudaDevops/countersign/test/bench/report"
+	"github.com/AlaudaDevops/countersign/test/bench/serve"
+	"github.com/AlaudaDevops/countersign/test/bench/world"
+)
+
+// runTimeout bounds the whole measurement.
+const runTimeout = 10 * time.Minute
+
+// options are how much is measured.
+type options struct {
+	root, dir, peer string
+	rounds          int
+	plan            load.Plan
+	openings        int
+	grants          int
+	repetitions     int
+}
+
+func newRunCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use: "run", Short: "Measure everything and print it against the goals", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), runTimeout)
+			defer cancel()
+			return run(ctx, cmd.OutOrStdout(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.root, "root", ".", "the repository")
+	f.StringVar(&o.dir, "dir", "", "directory of the environment, which is up")
+	f.StringVar(&o.peer, "peer", "bin/kube-rbac-proxy", "the peer's program")
+	f.IntVar(&o.rounds, "rounds", 7, "rounds of load, in each of which every proxy has its turn")
+	f.IntVar(&o.plan.Connections, "connections", 32, "connections that load a proxy")
+	f.DurationVar(&o.plan.WarmUp, "warm-up", 500*time.Millisecond, "load before counting, each turn")
+	f.DurationVar(&o.plan.Duration, "duration", 2*time.Second, "load that is counted, each turn")
+	f.IntVar(&o.openings, "openings", 200, "answers whose way to the proxy is timed")
+	f.IntVar(&o.grants, "grants", 3, "grants whose writes are counted")
+	f.IntVar(&o.repetitions, "count", 5, "repetitions of each Go benchmark")
+	return cmd
+}
+
+// names of the tools that are protected for the benchmark.
+const (
+	loaded   = "bench-load"
+	answered = "bench-answer"
+)
+
+// step measures one thing while the others rest.
+type step struct {
+	name string
+	do   func(context.Context, *bench) ([]report.Row, error)
+}
+
+// bench is a run under way.
+type bench struct {
+	options
+	out  io.Writer
+	self string
+	// world and tool are there once the environment is opened.
+	world *world.World
+	tool  string
+}
+
+func run(ctx context.Context, out io.Writer, o options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b := &bench{options: o, out: out, self: self}
+	b.say("%s", machine())
+	stop, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	var rows []report.Row
+	for _, s := range []step{{"throughput", throughput}, {"writes to a grant", grantWrites}, {"answer to open proxy", openings}, {"inner parts", innerParts}} {
+		begun := time.Now()
+		b.say("-- %s", s.name)
+		found, err := s.do(ctx, b)
+		if err != nil {
+			return fmt.Errorf("%s could not be measured: %w", s.name, err)
+		}
+		rows = append(rows, found...)
+		b.say("   %.0f s", time.Since(begun).Seconds())
+	}
+	b.say("\n%s\n%d connections, %d byte answers, %d rounds of %v\n", machine(), o.plan.Connections, serve.BodyBytes, o.rounds, o.plan.Duration)
+	return report.Print(out, rows)
+}
+
+func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }
+
+// machine says on what was measured, and how busy it is: ratios of a busy machine spread.
+func machine() string {
+	busy := "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		busy, _, _ = strings.Cut(string(text), " ")
+	}
+	return fmt.Sprintf("%d processors%s, %s %s/%s, load average %s",
+		runtime.NumCPU(), processor(), runtime.Version(), runtime.GOOS, runtime.GOARCH, busy)
+}
+
+// processor is the model, where the system tells it.
+func processor() string {
+	file, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return " (" + strings.TrimSpace(value) + ")"
+		}
+	}
+	return ""
+}
+
+func grantWrites(ctx context.Context, b *bench) ([]report.Row, error) {
+	most := measure.Writes{}
+	for range b.grants {
+		writes, err := measure.GrantWrites(ctx, b.world, answered)
+		if err != nil {
+			return nil, err
+		}
+		b.say("   %d: %s", writes.Total(), strings.Join(writes.Lines, ", "))
+		if writes.Total() >= most.Total() {
+			most = writes
+		}
+	}
+	if most.People != 2 {
+		return nil, fmt.Errorf("the audit log shows %d writes by the two people instead of 2", most.People)
+	}
+	return []report.Row{{
+		What: "API writes from request to grant, one approval", Value: float64(most.Total()), Bound: report.AtMost, Goal: 6,
+		Detail: fmt.Sprintf("%d by the two people, %d by Countersign; besides %d Events", most.People, most.Components, most.Events),
+	}}, nil
+}
+
+func openings(ctx context.Context, b *bench) ([]report.Row, error) {
+	all, err := measure.Openings(ctx, b.out, b.world, answered, b.openings)
+	if err != nil {
+		return nil, err
+	}
+	sent50, sent99 := measure.Percentiles(all, func(o measure.Opening) time.Duration { return o.Sent })
+	made50, made99 := measure.Percentiles(all, func(o measure.Opening) time.Duration { return o.Created })
+	return []report.Row{
+		{
+			What: "answer created → proxy allows, p99", Value: milliseconds(made99), Unit: "ms", Bound: report.AtMost, Goal: 250,
+			Detail: fmt.Sprintf("p50 %.3g ms, %d answers", milliseconds(made50), len(all)),
+		},
+		{
+			What: "answer sent (its admission included) → proxy allows, p99", Value: milliseconds(sent99), Unit: "ms",
+			Detail: fmt.Sprintf("p50 %.3g ms", milliseconds(sent50)),
+		},
+	}, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
