@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/tektoncd/pipeline/pkg/apis/pipeline"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -69,7 +70,7 @@ func DefaultConfig() Config {
 	}
 }
 
-func tekton(kind string) GroupKind { return GroupKind{"tekton.dev", kind} }
+func tekton(kind string) GroupKind { return GroupKind{pipeline.GroupName, kind} }
 
 func apps(kind string) GroupKind { return GroupKind{"apps", kind} }
 

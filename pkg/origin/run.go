@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unique"
 
+	"github.com/tektoncd/pipeline/pkg/apis/pipeline"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -25,13 +26,13 @@ func (n *Node) readRun(o map[string]any) {
 	case "batch/Job":
 		n.ServiceAccounts = accounts(text(o, "spec", "template", "spec", "serviceAccountName"))
 		n.finishJob(o)
-	case "tekton.dev/PipelineRun":
+	case pipeline.GroupName + "/PipelineRun":
 		n.ServiceAccounts = pipelineRunAccounts(o)
 		n.readTekton(o, "pipelineRef")
-	case "tekton.dev/TaskRun":
+	case pipeline.GroupName + "/TaskRun":
 		n.ServiceAccounts = accounts(text(o, "spec", "serviceAccountName"))
 		n.readTekton(o, "taskRef")
-	case "tekton.dev/CustomRun":
+	case pipeline.GroupName + "/CustomRun":
 		n.ServiceAccounts = accounts(text(o, "spec", "serviceAccountName"))
 		n.readTekton(o, "customRef")
 	}

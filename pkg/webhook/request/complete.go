@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tektoncd/pipeline/pkg/apis/pipeline"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -105,9 +106,9 @@ func (c *completed) labels(hops []origin.Hop) map[string]string {
 	}
 	for _, hop := range hops {
 		switch hop.Node.GroupKind() {
-		case schema.GroupKind{Group: "tekton.dev", Kind: "PipelineRun"}:
+		case schema.GroupKind{Group: pipeline.GroupName, Kind: "PipelineRun"}:
 			labels[approvalv1alpha1.LabelTektonPipelineRun] = admit.LabelValue(hop.Node.Name)
-		case schema.GroupKind{Group: "tekton.dev", Kind: "TaskRun"}:
+		case schema.GroupKind{Group: pipeline.GroupName, Kind: "TaskRun"}:
 			labels[approvalv1alpha1.LabelTektonTaskRun] = admit.LabelValue(hop.Node.Name)
 		}
 	}
