@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -68,18 +67,11 @@ func TestEvidence_IsWrittenBeforeAnythingIsDeleted(t *testing.T) {
 	controllers.clock = laterClock{by: 721 * time.Hour}
 	controllers.sink.fail(errors.New("no space left on device"))
 	controllers.start()
-	admin := as(t, cluster.Admin())
-	eventually(t, func(ctx context.Context) error {
-		var list eventsv1.EventList
-		if err := admin.List(ctx, &list, client.InNamespace(p.asking)); err != nil {
-			return err
+	eventually(t, func(context.Context) error {
+		if controllers.gauge("countersign_archive_failing") != 1 {
+			return errors.New("no metric tells that the archive fails")
 		}
-		for _, e := range list.Items {
-			if e.Reason == "ArchiveFailing" && e.Regarding.UID == r.UID && e.Type == corev1.EventTypeWarning {
-				return nil
-			}
-		}
-		return errors.New("no event tells that the archive fails")
+		return nil
 	})
 	assert.Equal(t, r.UID, reread(t, r).UID, "nothing is deleted")
 	assert.Equal(t, check.UID, reread(t, check).UID)
@@ -91,6 +83,7 @@ func TestEvidence_IsWrittenBeforeAnythingIsDeleted(t *testing.T) {
 	retired(t, r)
 	retired(t, check)
 	retired(t, answer)
+	assert.Zero(t, controllers.gauge("countersign_archive_failing"))
 	lines := controllers.sink.about(t, r.UID)
 	require.NotEmpty(t, lines)
 	line := lines[0]

@@ -126,24 +126,24 @@ func TestS9_ACheckOfAKindThatIsNoLongerRegisteredDoesNotCount(t *testing.T) {
 	p.sign(r, "Signed")
 	r = ready(t, r, approvalv1alpha1.ReasonAllChecksApproved)
 	kind := &approvalv1alpha1.CheckKind{}
-	require.NoError(t, p.admin.Get(t.Context(), client.ObjectKey{Name: "signoff.checks.example.com"}, kind))
+	require.NoError(t, p.admin.Get(t.Context(), client.ObjectKey{Name: "signature.request.example.com"}, kind))
 	require.NoError(t, p.admin.Delete(t.Context(), kind))
-	t.Cleanup(func() { assert.NoError(t, cluster.Apply(context.Background(), cluster.Admin(), signOffKind)) })
+	t.Cleanup(func() { assert.NoError(t, cluster.Apply(context.Background(), cluster.Admin(), signatureKind)) })
 	closed := ready(t, r, approvalv1alpha1.ReasonError)
 	assert.Contains(t, closed.Status.Results[0].Message, "is not registered")
 	assert.Nil(t, closed.Status.Ended)
 
-	require.NoError(t, cluster.Apply(t.Context(), cluster.Admin(), signOffKind))
+	require.NoError(t, cluster.Apply(t.Context(), cluster.Admin(), signatureKind))
 	ready(t, r, approvalv1alpha1.ReasonAllChecksApproved)
 }
 
 // sign answers the request's foreign check.
 func (p *place) sign(r *approvalv1alpha1.ResourceCheckRequest, phase string) {
 	p.t.Helper()
-	check := foreign("checks.example.com/v1", "SignOff", r.Status.RequestRefs[0].Namespace, r.Status.RequestRefs[0].ObjectName)
+	check := foreign("request.example.com/v1", "Signature", r.Status.RequestRefs[0].Namespace, r.Status.RequestRefs[0].ObjectName)
 	require.NoError(p.t, p.admin.Get(p.t.Context(), client.ObjectKeyFromObject(check), check))
 	check.Object["status"] = map[string]any{"phase": phase}
-	require.NoError(p.t, p.controller.Status().Update(p.t.Context(), check))
+	require.NoError(p.t, p.admin.Status().Update(p.t.Context(), check))
 }
 
 func TestS7_AForeignCheckIsAnsweredByItsAnswerFieldsAlone(t *testing.T) {
@@ -151,7 +151,7 @@ func TestS7_AForeignCheckIsAnsweredByItsAnswerFieldsAlone(t *testing.T) {
 	p := newPlace(t)
 	p.rule("sign", signedBy)
 	r := when(t, p.request("ask"), approvalv1alpha1.ReasonChecksPending, refs(1))
-	check := foreign("checks.example.com/v1", "SignOff", p.owners, r.Status.RequestRefs[0].ObjectName)
+	check := foreign("request.example.com/v1", "Signature", p.owners, r.Status.RequestRefs[0].ObjectName)
 	require.NoError(t, p.admin.Get(t.Context(), client.ObjectKeyFromObject(check), check))
 	spec := check.Object["spec"].(map[string]any)
 	assert.Equal(t, "for dev", spec["text"])
@@ -175,7 +175,7 @@ func TestRequest_AnOpenForeignCheckIsDeletedWhenTheRequestEnds(t *testing.T) {
 	p := newPlace(t)
 	p.rule("sign", signedBy)
 	r := when(t, p.request("ask"), approvalv1alpha1.ReasonChecksPending, refs(1))
-	check := foreign("checks.example.com/v1", "SignOff", p.owners, r.Status.RequestRefs[0].ObjectName)
+	check := foreign("request.example.com/v1", "Signature", p.owners, r.Status.RequestRefs[0].ObjectName)
 	revoked := reread(t, r)
 	revoked.Spec.Revoked = &approvalv1alpha1.Revocation{Reason: "not needed", By: "dev"}
 	require.NoError(t, p.admin.Update(t.Context(), revoked))

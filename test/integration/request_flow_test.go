@@ -201,13 +201,18 @@ func TestRequest_AnyNamespacedObjectCanBeProtected(t *testing.T) {
 // pipelineRun is a run that dev has started.
 func (p *place) pipelineRun(name string) *unstructured.Unstructured {
 	p.t.Helper()
-	bindRoleNamed(p.t, p.asking, "dev-of-"+name, "dev")
+	return p.pipelineRunBy("dev", name)
+}
+
+func (p *place) pipelineRunBy(user, name string) *unstructured.Unstructured {
+	p.t.Helper()
+	bindRoleNamed(p.t, p.asking, "starts-"+name, user)
 	run := foreign("tekton.dev/v1", "PipelineRun", p.asking, name)
 	run.Object["spec"] = map[string]any{
 		"pipelineRef": map[string]any{"name": "build"},
 		"params":      []any{map[string]any{"name": "version", "value": "1.4.2"}, map[string]any{"name": "token", "value": "hush"}},
 	}
-	require.NoError(p.t, impersonate(p.t, "dev").Create(p.t.Context(), run))
+	require.NoError(p.t, impersonate(p.t, user).Create(p.t.Context(), run))
 	return run
 }
 
@@ -267,9 +272,9 @@ func TestRequest_ARunMadeByAConnectorHasNoKnownCreator(t *testing.T) {
 	k8s.ObjectMeta = metav1.ObjectMeta{Namespace: p.owners, Name: "cluster"}
 	k8s.Spec.ConnectorClassName = "k8s"
 	require.NoError(t, p.admin.Create(t.Context(), k8s))
-	k8s.Status.Identity = "dev"
+	k8s.Status.Identity = "robot-of-a-connector"
 	require.NoError(t, p.controller.Status().Update(t.Context(), k8s))
-	run := p.pipelineRun("build-9")
+	run := p.pipelineRunBy(k8s.Status.Identity, "build-9")
 	r := when(t, p.request("ask", forRun(run)), approvalv1alpha1.ReasonChecksPending, refs(1))
 	q := p.checkOf(r, "push").Spec.Request
 	assert.True(t, q.UnknownCreator)

@@ -108,6 +108,7 @@ type requests struct {
 	clock   clock.WithTicker
 	edit    func(*request.Options)
 	stop    func()
+	metrics *prometheus.Registry
 }
 
 func newRequests(t testing.TB) *requests {
@@ -132,18 +133,35 @@ func applyCheckKinds(t testing.TB) {
 	checkKindsOnce.Do(func() {
 		text, err := os.ReadFile("../../config/controller/checkkinds.yaml")
 		require.NoError(t, err)
-		require.NoError(t, cluster.Apply(t.Context(), cluster.Admin(), string(text), signOffKind))
+		require.NoError(t, cluster.Apply(t.Context(), cluster.Admin(), string(text), signatureCRD, signatureKind))
 	})
 }
 
-// signOffKind registers the foreign kind of the test data, and lets the controller make its checks.
-const signOffKind = `
+// signatureCRD is a foreign kind of checks that is answered in its spec, as ApprovalTasks are.
+const signatureCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: signatures.request.example.com}
+spec:
+  group: request.example.com
+  names: {kind: Signature, plural: signatures, singular: signature}
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// signatureKind registers it, and lets the controller make its checks.
+const signatureKind = `
 apiVersion: approval.alaudadevops.io/v1alpha1
 kind: CheckKind
-metadata: {name: signoff.checks.example.com}
+metadata: {name: signature.request.example.com}
 spec:
-  apiVersion: checks.example.com/v1
-  kind: SignOff
+  apiVersion: request.example.com/v1
+  kind: Signature
   state: {cel: "has(self.status) && has(self.status.phase) ? (self.status.phase == 'Signed' ? 'approved' : self.status.phase == 'Refused' ? 'rejected' : self.status.phase) : 'pending'"}
   expand: [.spec.text]
   answers: [".spec.signers[*].signature"]
@@ -151,10 +169,10 @@ spec:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  name: test-signoffs
+  name: test-signatures
   labels: {approval.alaudadevops.io/aggregate-to-checks: "true"}
 rules:
-  - {apiGroups: [checks.example.com], resources: ["*"], verbs: [create, delete, get, list, watch]}
+  - {apiGroups: [request.example.com], resources: ["*"], verbs: [create, delete, get, list, watch]}
 `
 
 // start runs the controllers until halt, as after a restart of the process: with empty caches.
@@ -211,10 +229,11 @@ func (r *requests) register(ctx context.Context, mgr ctrl.Manager, cfg *rest.Con
 	since := func() time.Time { return time.Unix(1, 0) }
 	options := request.Options{Username: controllerUser, Retention: 720 * time.Hour, ReasksPerSecond: 1000, Workers: 4}
 	r.edit(&options)
+	r.metrics = prometheus.NewRegistry()
 	controller, err := request.NewController(request.Dependencies{
 		Clock: r.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Dynamic: dynamicClient, Metadata: metadataClient,
 		Mapper: mgr.GetRESTMapper(), Kinds: kinds, Archive: r.sink, Recorder: mgr.GetEventRecorder("countersign-controller"),
-		Metrics: prometheus.NewRegistry(),
+		Metrics: r.metrics,
 		Runs: request.Runs{
 			Watched: runs, Live: origin.NewLive(dynamicClient, mgr.GetRESTMapper()),
 			Climber: origin.NewClimber(runs, origin.DefaultConfig(), since), Since: since,
@@ -228,6 +247,19 @@ func (r *requests) register(ctx context.Context, mgr ctrl.Manager, cfg *rest.Con
 	return errors.Join(
 		request.Index(ctx, mgr.GetFieldIndexer()), mgr.Add(watcher), mgr.Add(runs),
 		kindController.Register(ctx, mgr, kinds), controller.Register(ctx, mgr))
+}
+
+// gauge is the value of a metric without labels; -1 if there is none.
+func (r *requests) gauge(name string) float64 {
+	r.t.Helper()
+	families, err := r.metrics.Gather()
+	require.NoError(r.t, err)
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	return -1
 }
 
 // halt stops the controllers; it may be called twice.
@@ -274,7 +306,7 @@ func (p *place) rule(name string, edit ...func(*approvalv1alpha1.ResourceCheckRu
 // signedBy makes the rule ask by the foreign kind.
 func signedBy(rule *approvalv1alpha1.ResourceCheckRule) {
 	rule.Spec.CheckTemplate = approvalv1alpha1.CheckTemplate{
-		APIVersion: "checks.example.com/v1", Kind: "SignOff",
+		APIVersion: "request.example.com/v1", Kind: "Signature",
 		Spec: runtime.RawExtension{Raw: []byte(`{"text":"for $(subject.name)","signers":[{"name":"olga","signature":""}]}`)},
 	}
 }
