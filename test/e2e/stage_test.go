@@ -221,6 +221,11 @@ func (s *stage) fetch(request *approvalv1alpha1.ResourceCheckRequest) *approvalv
 	return fresh
 }
 
+// named is a request of which only the name is known.
+func named(namespace, name string) *approvalv1alpha1.ResourceCheckRequest {
+	return &approvalv1alpha1.ResourceCheckRequest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
 func reasonOf(request *approvalv1alpha1.ResourceCheckRequest) string {
 	ready := apimeta.FindStatusCondition(request.Status.Conditions, approvalv1alpha1.ConditionReady)
 	if ready == nil {

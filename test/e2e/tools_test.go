@@ -140,7 +140,7 @@ func TestGitClonesAndPushes(t *testing.T) {
 	git(t, "clone", remote("developer"), dir).fails(t, approvalv1alpha1.ReasonNoRequest, askCommand+repository, "developer@example.com")
 	name := nameIn(cli(t, "developer", "request", "connector/"+repository, "-n", s.prod, "--in", s.team, "--use", "Read",
 		"--reason", "look", "-o", "name").succeeds(t).output)
-	s.approveNamed(name, "everything")
+	s.approve(named(s.team, name), "everything", 2)
 	s.eventually("a clone comes through", func() error {
 		if r := git(t, "clone", remote("developer"), dir); r.code != 0 {
 			return fmt.Errorf("%s", r.output)
@@ -154,10 +154,4 @@ func TestGitClonesAndPushes(t *testing.T) {
 	git(t, "-C", dir, "push", "origin", "HEAD:main").succeeds(t)
 	git(t, "-C", bare, "log", "main", "--format=%s").succeeds(t, "second", "first")
 	git(t, "clone", remote("intruder"), dir+"-2").fails(t, approvalv1alpha1.ReasonNoRequest, "intruder@example.com")
-}
-
-// approveNamed lets both owners approve the check of a request that is known by name.
-func (s *stage) approveNamed(name, rule string) {
-	s.Helper()
-	s.approve(&approvalv1alpha1.ResourceCheckRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: name}}, rule, 2)
 }
