@@ -123,7 +123,8 @@ func (c *Controller) connectorIdentities(ctx context.Context) (map[string]bool, 
 	return identities, nil
 }
 
-// climbed notes the creator of every object on the way; the last one is behind all of them.
+// climbed notes the creator of every object on the way; the last one is behind all of them. A controller that made the
+// last one did so for somebody who cannot be seen.
 func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[string]bool) {
 	for i := range climb.Hops {
 		hop := &climb.Hops[i]
@@ -133,6 +134,7 @@ func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[str
 		} else {
 			f.exclude(creator)
 		}
+		f.unknown = f.unknown || hop.Detached
 		f.person = orUnknown(creator)
 		f.hops = append(f.hops, approvalv1alpha1.ContextHop{Resource: hop.Node.Reference(), CreatedBy: creator, Proven: hop.Proven})
 	}
