@@ -41,6 +41,10 @@ type Hop struct {
 	Proven bool
 	// Why says what the proof lacks; empty if there is nothing to prove.
 	Why string
+	// Detached tells that the climb ends here although a registered controller made the object: so it was made for an
+	// owner, and whoever made that one is behind it, but nothing proven leads there. Anybody who may edit the object can
+	// take its owner reference off, or have the owner deleted and the object kept.
+	Detached bool
 }
 
 // Climber climbs. Whole climbs from pods are kept, because creator records never change; concurrent ones are merged.
@@ -136,11 +140,11 @@ func (c *Climber) climb(ctx context.Context, node *Node, since time.Time, wanted
 	climb := &Climb{}
 	for len(climb.Hops) < maxHops {
 		if node.Owner == nil || !wanted(node.Owner.GroupKind()) {
-			climb.Hops = append(climb.Hops, Hop{Node: node})
+			climb.Hops = append(climb.Hops, Hop{Node: node, Detached: node.Owner == nil && c.table.makes(node)})
 			return climb, nil
 		}
 		why, proven := c.table.proves(node, since)
-		climb.Hops = append(climb.Hops, Hop{Node: node, Proven: proven, Why: why})
+		climb.Hops = append(climb.Hops, Hop{Node: node, Proven: proven, Why: why, Detached: !proven && c.table.makes(node)})
 		if !proven {
 			unprovenHops.Inc()
 			climb.Stopped = why

@@ -263,6 +263,47 @@ func TestClimbFromShowsEveryCreator(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnobserved)
 }
 
+func TestS7_ClimbThatWasCutOffSaysSo(t *testing.T) {
+	cronJob := node("CronJob", "cj", "alice", nil)
+	job := node("Job", "job", cronJobController, cronJob)
+	pod := node("Pod", "pod", jobController, job)
+	change := func(n *Node, edit func(*Node)) *Node {
+		changed := *n
+		edit(&changed)
+		return &changed
+	}
+	withoutOwner := func(n *Node) { n.Owner = nil }
+	tests := map[string]struct {
+		nodes []*Node
+		want  []bool
+	}{
+		"whole":                         {[]*Node{pod, job, cronJob}, []bool{false, false, false}},
+		"a pod that a person made":      {[]*Node{node("Pod", "pod", "alice", nil)}, []bool{false}},
+		"the job's owner was taken off": {[]*Node{pod, change(job, withoutOwner)}, []bool{false, true}},
+		"the pod's owner was taken off": {[]*Node{change(pod, withoutOwner)}, []bool{true}},
+		"the job's owner was replaced": {
+			[]*Node{pod, change(job, func(n *Node) { n.Owner = &Owner{&cronJob.GroupVersionKind, "bobs", "bobs"} })}, []bool{false, true},
+		},
+		"the job's owner became one of another kind": {
+			[]*Node{pod, change(job, func(n *Node) { n.Owner = &Owner{&pod.GroupVersionKind, "pod", "pod"} })}, []bool{false, true},
+		},
+		"a person names an owner that did not make it": {
+			[]*Node{pod, change(job, func(n *Node) { n.CreatedBy = "alice" })}, []bool{false, false},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			climb, err := climber(&fakeSource{nodes: tc.nodes}).ClimbFrom(t.Context(), tc.nodes[0])
+			require.NoError(t, err)
+			var detached []bool
+			for _, hop := range climb.Hops {
+				detached = append(detached, hop.Detached)
+			}
+			assert.Equal(t, tc.want, detached)
+		})
+	}
+}
+
 func TestKeptClimbDoesNotAllocate(t *testing.T) {
 	pod := node("Pod", "pod", "alice", nil)
 	c := climber(&fakeSource{nodes: []*Node{pod}})

@@ -42,6 +42,16 @@ func newTable(c Config) *table {
 // leadsToRun tells whether a run may stand at the kind or above it.
 func (t *table) leadsToRun(kind schema.GroupKind) bool { return t.toRun[kind] }
 
+// makes tells whether the record says that a controller which makes such children for their owners made the object.
+func (t *table) makes(child *Node) bool {
+	for e, controllers := range t.controllers {
+		if e.child == child.GroupKind() && slices.Contains(controllers, child.CreatedBy) {
+			return true
+		}
+	}
+	return false
+}
+
 // proves tells whether the child's creator record proves the hop to its owner; otherwise why says what it lacks.
 func (t *table) proves(child *Node, since time.Time) (why string, ok bool) {
 	owner := child.Owner
