@@ -61,13 +61,19 @@ func run(m *testing.M) int {
 	return runMany(m)
 }
 
-// runMany runs more tests at once than there are processors: most of the time they wait for the environment.
+// runMany runs more tests at once than there are processors, because most of the time they wait for the
+// environment, and looks at its logs afterwards.
 func runMany(m *testing.M) int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		return failed(err)
 	}
-	return m.Run()
+	code := m.Run()
+	if err := quietLogs(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: the logs show what they must not:", err)
+		return 1
+	}
+	return code
 }
 
 func failed(err error) int {
