@@ -80,7 +80,7 @@ func TestS13_AnUploadIsRefusedInTheMiddle(t *testing.T) {
 	f.gate.decide = allowAll
 	f.serve("tool", "git", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	body, fill := io.Pipe()
-	defer fill.Close()
+	defer func() { _ = fill.Close() }()
 	go func() {
 		_, _ = fill.Write([]byte("part"))
 		require.Eventually(t, func() bool { return f.handler.streams.Len() == 1 }, 10*time.Second, time.Millisecond)

@@ -30,8 +30,8 @@ func notReady(detail string, cause error) *Error {
 	return &Error{Reason: approvalv1alpha1.ReasonNotReady, Detail: detail, cause: cause}
 }
 
-func refused(detail string, cause error) *Error {
-	return &Error{Reason: approvalv1alpha1.ReasonToolRefused, Detail: detail, cause: cause}
+func refused(detail string) *Error {
+	return &Error{Reason: approvalv1alpha1.ReasonToolRefused, Detail: detail}
 }
 
 // ErrDeniedNetwork is in the chain of an Error when a tool's name resolves into a network that the proxy must not reach.

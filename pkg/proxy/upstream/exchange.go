@@ -154,7 +154,7 @@ func (c *challenge) isTokenService(u *url.URL) bool {
 }
 
 // errTokenService: its answer would be a token of the connector, which the caller could use past the proxy.
-var errTokenService = refused("the registry's token service is not passed on; the proxy asks it itself", nil)
+var errTokenService = refused("the registry's token service is not passed on; the proxy asks it itself")
 
 // challenged finds out how the registry authenticates, as a client would: by asking for /v2/.
 func (x *exchange) challenged(ctx context.Context) (*challenge, error) {
@@ -265,8 +265,8 @@ type guard struct{ *exchange }
 
 var (
 	errOtherAddress = errors.New("not an address of the connector")
-	errUnlisted     = refused("the registry names a token service that the connector does not list; its owners can add it to the parameter "+connectorsv1alpha1.ParamTokenRealms, nil)
-	errRedirect     = refused("the registry answers the login with a redirect, which is not followed; tell the connector's owners", nil)
+	errUnlisted     = refused("the registry names a token service that the connector does not list; its owners can add it to the parameter " + connectorsv1alpha1.ParamTokenRealms)
+	errRedirect     = refused("the registry answers the login with a redirect, which is not followed; tell the connector's owners")
 )
 
 // RoundTrip implements http.RoundTripper.
@@ -299,9 +299,9 @@ func explainRegistry(err error) error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &answer):
-		return refused("the registry does not take the connector's credentials; tell the connector's owners", nil)
+		return refused("the registry does not take the connector's credentials; tell the connector's owners")
 	case strings.HasPrefix(err.Error(), "invalid realm"), strings.HasPrefix(err.Error(), "malformed"), strings.HasPrefix(err.Error(), "no token"):
-		return refused("the registry's token service cannot be used as it describes it; tell the connector's owners", nil)
+		return refused("the registry's token service cannot be used as it describes it; tell the connector's owners")
 	}
 	return Explain(err)
 }

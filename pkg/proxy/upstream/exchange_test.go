@@ -84,7 +84,7 @@ func TestABodyIsNotSentTwice(t *testing.T) {
 	reg, server := startRegistry(t)
 	tool := registryTool(t, newFixture(), server.URL)
 	put := func() *http.Response {
-		req, err := http.NewRequestWithContext(t.Context(), "PUT", server.URL+"/v2/app/manifests/1", strings.NewReader("{}"))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL+"/v2/app/manifests/1", strings.NewReader("{}"))
 		require.NoError(t, err)
 		res, err := tool.Trip("", operations(t, operation.Write, "PUT", "/v2/app/manifests/1")).RoundTrip(req)
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func actions(o operation.Operation) string {
 	switch {
 	case o.IsRead():
 		return "pull"
-	case o.Method == "DELETE":
+	case o.Method == http.MethodDelete:
 		return "pull,delete"
 	}
 	return "pull,push"
