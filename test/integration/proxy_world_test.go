@@ -70,7 +70,7 @@ func newProxied(t *testing.T, edit ...func(*connectorsv1alpha1.Connector)) *prox
 }
 
 func runProxy(t *testing.T) proxyProcess {
-	dir, err := os.MkdirTemp("", "countersign-proxy-")
+	dir, err := os.MkdirTemp(cluster.StateDir(), "proxy-")
 	require.NoError(t, err)
 	pair, err := cluster.CA().IssueServer("127.0.0.1")
 	require.NoError(t, err)
