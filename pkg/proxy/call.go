@@ -126,7 +126,7 @@ func (c *call) deny(no refusal) {
 		return
 	}
 	d := c.denial(no, c.identity)
-	d.Write(&c.response, c.r.Method, c.dialect(no.reason))
+	c.hasten(func() { d.Write(&c.response, c.r.Method, c.dialect(no.reason)) })
 }
 
 // denial tells a refusal to, or about, somebody; nil is somebody unknown.

@@ -84,7 +84,8 @@ func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 
 // outgoing makes the request to the tool from a copy of the caller's.
 func (f *forwarding) outgoing(p *httputil.ProxyRequest) {
-	p.Out.URL, p.Out.Host = f.target, ""
+	// Trailers come after the decision, so no header is sent as one.
+	p.Out.URL, p.Out.Host, p.Out.Trailer = f.target, "", nil
 	rewrite.ToTool(p.Out.Header)
 }
 
@@ -95,6 +96,8 @@ var (
 		Detail: "the tool sends this write on to an address that is not the connector's; its owners can list it in addressExtensions"}
 	errForeignLogin = &upstream.Error{Reason: approvalv1alpha1.ReasonToolRefused,
 		Detail: "the tool answers with a URL that holds a login; tell the connector's owners"}
+	errUnasked = &upstream.Error{Reason: approvalv1alpha1.ReasonToolRefused,
+		Detail: "the tool wants to go on in another protocol than the request's; tell the connector's owners"}
 )
 
 // incoming makes the answer to the caller from the tool's.
@@ -102,7 +105,11 @@ func (f *forwarding) incoming(res *http.Response) error {
 	if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusProxyAuthRequired {
 		return errLoginRefused
 	}
+	if res.StatusCode == http.StatusSwitchingProtocols && !isUpgrade(f.r) {
+		return errUnasked
+	}
 	rewrite.FromTool(res.Header)
+	siftTrailer(res)
 	if err := f.relocate(res); err != nil {
 		return err
 	}
@@ -120,6 +127,14 @@ func (f *forwarding) incoming(res *http.Response) error {
 }
 
 var allowed = []string{denial.VerdictAllow}
+
+// siftTrailer treats the trailer as the header. Only a body of unknown length has one, and only at its end.
+func siftTrailer(res *http.Response) {
+	if res.ContentLength < 0 && res.StatusCode != http.StatusSwitchingProtocols {
+		rewrite.FromTool(res.Trailer)
+		res.Body = siftedBody{ReadCloser: res.Body, response: res}
+	}
+}
 
 // upgraded counts what is not written as a response any more.
 func (f *forwarding) upgraded(res *http.Response) {

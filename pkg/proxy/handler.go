@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,6 +72,8 @@ type Handler struct {
 	publicURL string
 	metrics   *metrics
 	ids       *ids
+	// patience is how long a caller may take to send what nobody reads any more, and to accept our own answers.
+	patience time.Duration
 	// serving counts the requests under way.
 	serving atomic.Int64
 }
@@ -82,7 +85,7 @@ func New(o Options) *Handler {
 		router:    route.NewRouter(o.HostSuffixes),
 		tools:     upstream.NewPool(o.Clock, o.Secrets, o.Upstream),
 		streams:   stream.New(o.Clock, o.Gate.Changed, o.Streams),
-		accessLog: o.AccessLog, publicURL: o.PublicURL, ids: newIDs(),
+		accessLog: o.AccessLog, publicURL: o.PublicURL, ids: newIDs(), patience: lastWrite,
 	}
 	h.metrics = newMetrics(o.Metrics, h.streams.Len, h.serving.Load)
 	return h
@@ -124,6 +127,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serving.Add(1)
 	defer h.serving.Add(-1)
 	c := h.begin(w, r)
+	defer c.leave()
 	// Deferred, because a copy that fails in the middle ends by a panic that net/http expects.
 	defer c.finish()
 	c.serve()

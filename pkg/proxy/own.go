@@ -65,9 +65,11 @@ func (c *call) reply(document any) {
 	h.Set(denial.HeaderVerdict, denial.VerdictAllow)
 	h.Set(denial.HeaderReason, accesslog.ReasonOwn)
 	h.Set(denial.HeaderRequestID, c.id)
-	c.WriteHeader(http.StatusOK)
-	if c.r.Method != http.MethodHead {
-		// The client may be gone; there is nobody left to tell.
-		_, _ = c.Write(body)
-	}
+	c.hasten(func() {
+		c.WriteHeader(http.StatusOK)
+		if c.r.Method != http.MethodHead {
+			// The client may be gone; there is nobody left to tell.
+			_, _ = c.Write(body)
+		}
+	})
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/AlaudaDevops/countersign/pkg/proxy/rewrite"
 )
 
 // response remembers what the caller got. It is an http.ResponseWriter; http.ResponseController finds the rest of the
@@ -96,6 +98,19 @@ func (b *requestBody) digest() string {
 		return *sum
 	}
 	return ""
+}
+
+// siftedBody drops from the trailer what is dropped from the header.
+type siftedBody struct {
+	io.ReadCloser
+	response *http.Response
+}
+
+// Close implements io.Closer; behind it the trailer is complete.
+func (b siftedBody) Close() error {
+	err := b.ReadCloser.Close()
+	rewrite.FromTool(b.response.Trailer)
+	return err
 }
 
 // duplex is an upgraded connection to the tool; it counts both directions.

@@ -3,13 +3,16 @@ package rewrite
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // CheckRequest refuses, with one sentence, the headers by which a request would be another one than it looks.
 func CheckRequest(h http.Header) error {
-	for name := range h {
+	for name, values := range h {
 		switch {
+		case name == "Upgrade" && slices.ContainsFunc(values, isTunnel):
+			return errors.New("the request carries an Upgrade header to a protocol in which further requests would pass unjudged; leave it out")
 		case strings.HasPrefix(name, "Impersonate-"):
 			return errors.New("the request carries an Impersonate header, but a connector is used only as oneself; leave it out")
 		case name == "X-Original-Url", name == "X-Rewrite-Url", name == "X-Original-Uri":
@@ -19,6 +22,21 @@ func CheckRequest(h http.Header) error {
 		}
 	}
 	return nil
+}
+
+// tunnels are protocols that carry whole requests, or packets to anywhere (RFC 9110 section 7.8, RFC 9113 section 3.1,
+// RFC 2817, RFC 9298, RFC 9484).
+var tunnels = []string{"h2c", "h2", "http", "tls", "connect-udp", "connect-ip"}
+
+// isTunnel reads a list of protocols, each a name with or without a version.
+func isTunnel(value string) bool {
+	for protocol := range strings.SplitSeq(value, ",") {
+		name, _, _ := strings.Cut(strings.ToLower(strings.TrimSpace(protocol)), "/")
+		if slices.Contains(tunnels, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // credentials and identities of the caller, beside whole families of names. Some tools take them instead of what the
