@@ -43,6 +43,20 @@ func TestSpecDigest(t *testing.T) {
 	}
 }
 
+func TestS8_AForeignCheckBelongsToOneRegistration(t *testing.T) {
+	again := func(ck *approvalv1alpha1.CheckKind) { ck.UID = "ck-2" }
+	edited := func(ck *approvalv1alpha1.CheckKind) { ck.Generation = 2 }
+	builtIn := func(ck *approvalv1alpha1.CheckKind) {
+		ck.Spec.APIVersion, ck.Spec.Kind = approvalv1alpha1.GroupVersion.String(), "ApprovalRequest"
+	}
+	check := parse(t, `{"spec":{"required":1}}`)
+	was := compile(t).SpecDigest(check)
+	assert.NotEqual(t, was, compile(t, again).SpecDigest(check))
+	assert.Equal(t, was, compile(t, edited).SpecDigest(check))
+	assert.Equal(t, compile(t, builtIn).SpecDigest(check), compile(t, builtIn, again).SpecDigest(check),
+		"statuses of built-in kinds are guarded without a registration")
+}
+
 func FuzzSpecDigest(f *testing.F) {
 	f.Add(`{"approvers":[{"name":"a","input":"x"}],"n":1}`)
 	f.Add(`{"approvers":{"input":1}}`)

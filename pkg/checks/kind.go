@@ -25,6 +25,9 @@ type Kind struct {
 	answers      []fieldPath
 	state        *stateReader
 	notReady     string
+	// registration tells one CheckKind of a foreign kind from a later one; empty for built-in kinds. It ends with a
+	// character that begins no JSON.
+	registration string
 }
 
 // Compile reads a CheckKind. The error is for people and says what to change; the kind's readiness is taken from its
@@ -35,6 +38,9 @@ func Compile(from *approvalv1alpha1.CheckKind) (*Kind, error) {
 		return nil, fmt.Errorf("spec.apiVersion %q is no group and version", from.Spec.APIVersion)
 	}
 	k := &Kind{gvk: gv.WithKind(from.Spec.Kind), notReady: notReady(from)}
+	if !k.BuiltIn() {
+		k.registration = string(from.UID) + "|"
+	}
 	if k.state, err = compileState(from.Spec.State); err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (f *folder) statusOf(q *question) duckv1alpha1.CheckStatus {
 	case c.Problem != "":
 		return failed(c.Problem)
 	case c.Ref.SpecDigest != q.ref.SpecDigest || q.ref.SpecDigest == "":
-		return failed("the check " + describeCheck(q.ref) + " was changed after it was made; put its spec back or have it deleted, then it is asked anew")
+		return failed("the check " + describeCheck(q.ref) + " was changed after it was made, or its kind was registered anew; put its spec back or have it deleted, then it is asked anew")
 	case c.Revocation != nil:
 		return revokedStatus(c)
 	}

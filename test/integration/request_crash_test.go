@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -133,15 +134,29 @@ func TestS9_ACheckOfAKindThatIsNoLongerRegisteredDoesNotCount(t *testing.T) {
 	assert.Contains(t, closed.Status.Results[0].Message, "is not registered")
 	assert.Nil(t, closed.Status.Ended)
 
+	// Answers of the time before cannot be told from those that somebody wrote while nothing guarded the kind's statuses.
 	require.NoError(t, cluster.Apply(t.Context(), cluster.Admin(), signatureKind))
+	closed = when(t, r, approvalv1alpha1.ReasonError, func(r *approvalv1alpha1.ResourceCheckRequest) bool {
+		return strings.Contains(r.Status.Results[0].Message, "registered anew")
+	})
+	require.NoError(t, p.admin.Delete(t.Context(), p.signature(closed)))
+	again := when(t, r, approvalv1alpha1.ReasonChecksPending, refs(1))
+	p.sign(again, "Signed")
 	ready(t, r, approvalv1alpha1.ReasonAllChecksApproved)
+}
+
+// signature is the request's foreign check.
+func (p *place) signature(r *approvalv1alpha1.ResourceCheckRequest) *unstructured.Unstructured {
+	p.t.Helper()
+	check := foreign("request.example.com/v1", "Signature", r.Status.RequestRefs[0].Namespace, r.Status.RequestRefs[0].ObjectName)
+	require.NoError(p.t, p.admin.Get(p.t.Context(), client.ObjectKeyFromObject(check), check))
+	return check
 }
 
 // sign answers the request's foreign check.
 func (p *place) sign(r *approvalv1alpha1.ResourceCheckRequest, phase string) {
 	p.t.Helper()
-	check := foreign("request.example.com/v1", "Signature", r.Status.RequestRefs[0].Namespace, r.Status.RequestRefs[0].ObjectName)
-	require.NoError(p.t, p.admin.Get(p.t.Context(), client.ObjectKeyFromObject(check), check))
+	check := p.signature(r)
 	check.Object["status"] = map[string]any{"phase": phase}
 	require.NoError(p.t, p.admin.Status().Update(p.t.Context(), check))
 }
