@@ -32,6 +32,8 @@ type Cache struct {
 	recheck  chan struct{}
 	// looked tells that every kind was looked up once, so that it is known which must be synced.
 	looked atomic.Bool
+	// synced stays once it is true.
+	synced atomic.Bool
 }
 
 // NewCache returns a Cache for the kinds of the table. The mapper must find kinds that were installed after it was made.
@@ -70,8 +72,12 @@ func (c *Cache) Get(_ context.Context, kind schema.GroupKind, namespace, name st
 	return node, nil
 }
 
-// HasSynced tells that every installed kind was listed once.
+// HasSynced tells that every kind that was installed at the start has been listed once. A kind that is installed later
+// does not take that back, even if it can never be listed: Get says ErrUnobserved of it alone, and all else goes on.
 func (c *Cache) HasSynced() bool {
+	if c.synced.Load() {
+		return true
+	}
 	if !c.looked.Load() {
 		return false
 	}
@@ -80,6 +86,7 @@ func (c *Cache) HasSynced() bool {
 			return false
 		}
 	}
+	c.synced.Store(true)
 	return true
 }
 

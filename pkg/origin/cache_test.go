@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
@@ -125,6 +126,27 @@ func TestCachePicksUpKindsInstalledLater(t *testing.T) {
 	assert.Equal(t, "pr", (<-changes).New.Name)
 	_, err = c.Get(t.Context(), pipelineKind, "ns", "pr")
 	assert.NoError(t, err)
+}
+
+func TestAKindInstalledLaterHoldsUpOnlyItself(t *testing.T) {
+	mapper := &growingMapper{known: map[schema.GroupKind]string{PodKind: "pods"}}
+	c, client, clock, _ := startCache(t, mapper, object("v1", "Pod", "a"))
+	assert.Eventually(t, c.HasSynced, time.Minute, time.Millisecond)
+
+	listed := make(chan struct{}, 100)
+	client.PrependReactor("list", "pipelineruns", func(clienttesting.Action) (bool, runtime.Object, error) {
+		listed <- struct{}{}
+		return true, nil, errors.New("conversion webhook is down")
+	})
+	mapper.set(func() { mapper.known[pipelineKind] = "pipelineruns" })
+	assert.Eventually(t, clock.HasWaiters, time.Minute, time.Millisecond)
+	clock.Step(recheckEvery)
+	<-listed
+	assert.True(t, c.HasSynced())
+	_, err := c.Get(t.Context(), PodKind, "ns", "a")
+	assert.NoError(t, err)
+	_, err = c.Get(t.Context(), pipelineKind, "ns", "pr")
+	assert.ErrorIs(t, err, ErrUnobserved)
 }
 
 func TestS9_CacheIsNotSyncedWhileKindsCannotBeLookedUp(t *testing.T) {
