@@ -15,17 +15,10 @@ func (c *call) leave() {
 	_ = http.NewResponseController(c.ResponseWriter).SetReadDeadline(time.Now().Add(c.patience))
 }
 
-// hasten writes an answer of our own, which no stream supervises: a caller that does not accept it is left.
+// hasten writes an answer of our own, which no stream supervises: a caller that does not accept it is left. net/http takes
+// the deadline back when the answer has been sent.
 func (c *call) hasten(write func()) {
-	c.leave()
-	controller := http.NewResponseController(c.ResponseWriter)
-	// Twice, because the answer is written only after what is left of the body.
-	_ = controller.SetWriteDeadline(time.Now().Add(2 * c.patience))
+	// Twice, because the answer is sent only after what is left of the body.
+	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(2 * c.patience))
 	write()
-	if c.r.ProtoMajor != 1 || c.cut.Load() != nil {
-		return
-	}
-	// The deadline is the connection's, and further requests may come on it.
-	_ = controller.Flush()
-	_ = controller.SetWriteDeadline(time.Time{})
 }
