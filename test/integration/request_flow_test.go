@@ -334,8 +334,9 @@ func TestRequest_ManyEqualsAtOnceEndInOneCheck(t *testing.T) {
 	errs := make(chan error)
 	const many = 12
 	for i := range many {
-		all = append(all, p.makeRequest(fmt.Sprintf("ask-%d", i)))
-		go func() { errs <- p.admin.Create(t.Context(), all[i]) }()
+		r := p.makeRequest(fmt.Sprintf("ask-%d", i))
+		all = append(all, r)
+		go func() { errs <- p.admin.Create(t.Context(), r) }()
 	}
 	for range many {
 		require.NoError(t, <-errs)
