@@ -85,7 +85,7 @@ func resultMessage(r *Request, f fault) string {
 	case approvalv1alpha1.ReasonRulesChanged:
 		return fmt.Sprintf("Rule %s was added or changed after %s was asked; it is asked again: wait for its answer.", f.rule.Name, r.lower())
 	case approvalv1alpha1.ReasonExpired:
-		return fmt.Sprintf("The answer to rule %s no longer holds for %s%s: ask again.", f.rule.Name, r.lower(), said(f.result.Message))
+		return fmt.Sprintf("The answer to rule %s no longer holds for %s%s.", f.rule.Name, r.lower(), saidAndAsk(f.result.Message, "ask again"))
 	}
 	return fmt.Sprintf("The check of rule %s failed for %s%s; it is tried again.", f.rule.Name, r.lower(), said(f.result.Message))
 }
@@ -95,7 +95,7 @@ func endMessage(r *Request, e end) string {
 	if !e.at.IsZero() {
 		when = " at " + shownTime(e.at)
 	}
-	return fmt.Sprintf("%s ended%s (%s)%s: ask again if you still need it.", r.shown(), when, e.reason, said(e.message))
+	return fmt.Sprintf("%s ended%s (%s)%s.", r.shown(), when, e.reason, saidAndAsk(e.message, "ask again if you still need it"))
 }
 
 func (in *Input) noRulesMessage() string {
@@ -133,6 +133,14 @@ func said(message string) string {
 		return ""
 	}
 	return ", saying: " + message
+}
+
+// saidAndAsk adds what to do next, unless the check says so itself.
+func saidAndAsk(message, advice string) string {
+	if strings.Contains(message, "ask again") {
+		return said(message)
+	}
+	return said(message) + ": " + advice
 }
 
 func fromWhom(waiting []duckv1alpha1.CheckWaiting) string {
