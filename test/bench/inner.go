@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/AlaudaDevops/countersign/test/bench/gobench"
 	"github.com/AlaudaDevops/countersign/test/bench/report"
@@ -28,9 +32,7 @@ func innerParts(ctx context.Context, b *bench) ([]report.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, values := range found {
-			results[name] = values
-		}
+		maps.Copy(results, found)
 	}
 	r := reader{results: results}
 	rows := append(r.tokenRows(), r.decisionRows()...)
@@ -43,41 +45,62 @@ type reader struct {
 	err     error
 }
 
-func (r *reader) median(benchmark, unit string) float64 {
-	value, err := r.results.Median(benchmark, unit)
-	if err != nil && r.err == nil {
-		r.err = err
+func (r *reader) values(benchmark, unit string) []float64 {
+	values, err := r.results.Values(benchmark, unit)
+	if err != nil {
+		r.err = cmp.Or(r.err, err)
+		return []float64{0}
 	}
-	return value
+	return values
+}
+
+// row is the median of a benchmark's repetitions, with their spread.
+func (r *reader) row(what, benchmark, unit string, goal float64) report.Row {
+	values := r.values(benchmark, unit)
+	return report.Row{
+		What: what, Value: report.Median(values), Unit: shown(unit), Bound: report.AtMost, Goal: goal,
+		Detail: fmt.Sprintf("%.4g to %.4g", slices.Min(values), slices.Max(values)),
+	}
+}
+
+// shown is a benchmark's unit in the report, where the row says what it is counted by.
+func shown(unit string) string {
+	if unit == "ratio" {
+		return "×"
+	}
+	short, _, _ := strings.Cut(unit, "/")
+	return short
 }
 
 func (r *reader) tokenRows() []report.Row {
 	return []report.Row{
-		{
-			What: "look-up of a known token", Value: r.median("BenchmarkKnownToken", "ns/op"), Unit: "ns", Bound: report.AtMost, Goal: 1000,
-			Detail: fmt.Sprintf("%.0f allocations", r.median("BenchmarkKnownToken", "allocs/op")),
-		},
-		{
-			What: "first sight of a token vs rsa.VerifyPKCS1v15", Value: r.median("BenchmarkFirstSightRS256", "ratio"), Unit: "×",
-			Bound: report.AtMost, Goal: 1.6,
-			Detail: fmt.Sprintf("%.0f and %.0f ns", r.median("BenchmarkFirstSightRS256", "ns/first-sight"), r.median("BenchmarkFirstSightRS256", "ns/bare")),
-		},
+		r.row("look-up of a known token", "BenchmarkKnownToken", "ns/op", 1000),
+		r.row("first sight of a token vs rsa.VerifyPKCS1v15", "BenchmarkFirstSightRS256", "ratio", 1.6),
 	}
 }
 
 func (r *reader) decisionRows() []report.Row {
-	time := func(size int, keys string) float64 { return r.median(decision(size, keys), "ns/op") }
-	allocations := r.median(decision(1_000, "hot"), "allocs/op") + r.median(decision(100_000, "hot"), "allocs/op")
-	small, large := time(1_000, "hot"), time(100_000, "hot")
+	small, large := decision(1_000, "hot"), decision(100_000, "hot")
+	allocations := slices.Max(append(r.values(small, "allocs/op"), r.values(large, "allocs/op")...))
 	return []report.Row{
-		{What: "decision, hot key, 1,000 requests", Value: small, Unit: "ns", Bound: report.AtMost, Goal: 1000},
-		{What: "decision, hot key, 100,000 requests", Value: large, Unit: "ns", Bound: report.AtMost, Goal: 1000},
+		r.row("decision, hot key, 1,000 requests", small, "ns/op", 1000),
+		r.row("decision, hot key, 100,000 requests", large, "ns/op", 1000),
 		{What: "decision, hot key, allocations", Value: allocations, Bound: report.AtMost, Goal: 0},
-		{
-			What: "decision at 100,000 vs 1,000 requests", Value: large / max(small, 1), Unit: "×", Bound: report.AtMost, Goal: 1.2,
-			Detail: fmt.Sprintf("%.0f and %.0f ns", large, small),
-		},
-		{What: "decision, random keys, 100,000 requests", Value: time(100_000, "random"), Unit: "ns", Bound: report.AtMost, Goal: 2000},
+		r.growth("decision, hot key, 100,000 vs 1,000 requests", large, small, 1.2),
+		r.row("decision, random keys, 100,000 requests", decision(100_000, "random"), "ns/op", 2000),
+	}
+}
+
+// growth compares two benchmarks repetition by repetition.
+func (r *reader) growth(what, one, other string, goal float64) report.Row {
+	of, to := r.values(one, "ns/op"), r.values(other, "ns/op")
+	ratios := make([]float64, 0, len(of))
+	for i := range min(len(of), len(to)) {
+		ratios = append(ratios, of[i]/max(to[i], 1))
+	}
+	return report.Row{
+		What: what, Value: report.Median(ratios), Unit: "×", Bound: report.AtMost, Goal: goal,
+		Detail: fmt.Sprintf("%.2f to %.2f", slices.Min(ratios), slices.Max(ratios)),
 	}
 }
 
@@ -87,13 +110,7 @@ func decision(size int, keys string) string {
 
 func (r *reader) memoryRows() []report.Row {
 	return []report.Row{
-		{
-			What: "memory per request held in the proxy", Value: r.median("BenchmarkMemoryPerRequest", "B/request"), Unit: "B",
-			Bound: report.AtMost, Goal: 1536,
-		},
-		{
-			What: "memory per pod held in the proxy", Value: r.median("BenchmarkMemoryPerPod", "B/pod"), Unit: "B",
-			Bound: report.AtMost, Goal: 512,
-		},
+		r.row("memory per request held in the proxy", "BenchmarkMemoryPerRequest", "B/request", 1536),
+		r.row("memory per pod held in the proxy", "BenchmarkMemoryPerPod", "B/pod", 512),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type options struct {
 	openings        int
 	grants          int
 	repetitions     int
+	only            []string
 }
 
 func newRunCommand() *cobra.Command {
@@ -52,6 +54,7 @@ func newRunCommand() *cobra.Command {
 	f.DurationVar(&o.plan.Duration, "duration", 2*time.Second, "load that is counted, each turn")
 	f.IntVar(&o.openings, "openings", 200, "answers whose way to the proxy is timed")
 	f.IntVar(&o.grants, "grants", 3, "grants whose writes are counted")
+	f.StringSliceVar(&o.only, "only", nil, "measure only these: "+strings.Join(names(), ", "))
 	f.IntVar(&o.repetitions, "count", 5, "repetitions of each Go benchmark")
 	return cmd
 }
@@ -68,41 +71,76 @@ type step struct {
 	do   func(context.Context, *bench) ([]report.Row, error)
 }
 
+func steps() []step {
+	return []step{{"throughput", throughput}, {"writes", grantWrites}, {"answers", openings}, {"parts", innerParts}}
+}
+
+func names() (all []string) {
+	for _, s := range steps() {
+		all = append(all, s.name)
+	}
+	return all
+}
+
+// chosen are the steps that the options name; all of them if they name none.
+func (o *options) chosen() ([]step, error) {
+	for _, name := range o.only {
+		if !slices.Contains(names(), name) {
+			return nil, fmt.Errorf("nothing that is measured is called %q; choose among %s", name, strings.Join(names(), ", "))
+		}
+	}
+	return slices.DeleteFunc(steps(), func(s step) bool { return len(o.only) > 0 && !slices.Contains(o.only, s.name) }), nil
+}
+
 // bench is a run under way.
 type bench struct {
 	options
 	out  io.Writer
 	self string
 	// world and tool are there once the environment is opened.
-	world *world.World
-	tool  string
+	world   *world.World
+	tool    string
+	toolPID int
 }
 
 func run(ctx context.Context, out io.Writer, o options) error {
+	chosen, err := o.chosen()
+	if err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	b := &bench{options: o, out: out, self: self}
-	b.say("%s", machine())
+	begin := machine()
+	b.say("%s", begin)
 	stop, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	var rows []report.Row
-	for _, s := range []step{{"throughput", throughput}, {"writes to a grant", grantWrites}, {"answer to open proxy", openings}, {"inner parts", innerParts}} {
+	rows, err := b.measure(ctx, chosen)
+	if err != nil {
+		return err
+	}
+	b.say("\nMeasured on %s at the beginning.\nThroughput: %d connections, answers of %d bytes, %d rounds of %v for each proxy.\n",
+		begin, o.plan.Connections, serve.BodyBytes, o.rounds, o.plan.Duration)
+	return report.Print(out, rows)
+}
+
+func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, err error) {
+	for _, s := range chosen {
 		begun := time.Now()
 		b.say("-- %s", s.name)
 		found, err := s.do(ctx, b)
 		if err != nil {
-			return fmt.Errorf("%s could not be measured: %w", s.name, err)
+			return nil, fmt.Errorf("%s could not be measured: %w", s.name, err)
 		}
 		rows = append(rows, found...)
 		b.say("   %.0f s", time.Since(begun).Seconds())
 	}
-	b.say("\n%s\n%d connections, %d byte answers, %d rounds of %v\n", machine(), o.plan.Connections, serve.BodyBytes, o.rounds, o.plan.Duration)
-	return report.Print(out, rows)
+	return rows, nil
 }
 
 func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }

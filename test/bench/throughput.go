@@ -28,7 +28,7 @@ func (b *bench) open(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.tool = "http://" + address
+	b.tool, b.toolPID = "http://"+address, tool.PID()
 	for _, name := range []string{loaded, answered} {
 		if err := b.world.Protect(ctx, name, b.tool); err != nil {
 			tool.Stop()
@@ -54,7 +54,8 @@ func throughput(ctx context.Context, b *bench) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rounds, err := measure.Rounds(ctx, b.out, b.self, parties, b.rounds, b.plan)
+	bed := measure.Bed{Self: b.self, ToolPID: b.toolPID, Parties: parties}
+	rounds, err := measure.Rounds(ctx, b.out, bed, b.rounds, b.plan)
 	if err != nil {
 		return nil, err
 	}
@@ -190,10 +191,19 @@ func throughputRows(rounds []measure.Round) []report.Row {
 	}
 	kubeRBAC, spread := measure.Ratio(rounds, peer, bare, perSecond)
 	rows = append(rows, report.Row{What: "kube-rbac-proxy vs bare ReverseProxy", Value: kubeRBAC, Unit: "×", Detail: spread})
-	cost, spread := measure.Ratio(rounds, person, bare, func(s measure.Sample) float64 { return float64(s.CPU) })
-	return append(rows, report.Row{
-		What: "processor time of one request vs bare ReverseProxy", Value: cost, Unit: "×", Detail: spread + "; " + times(rounds),
-	})
+	return append(rows, costRows(rounds)...)
+}
+
+// costRows tell what throughput alone does not when the machine does other work too.
+func costRows(rounds []measure.Round) []report.Row {
+	idle := func(s measure.Sample) float64 { return 1 / float64(s.All) }
+	even, evenSpread := measure.Ratio(rounds, person, bare, idle)
+	cost, costSpread := measure.Ratio(rounds, person, bare, func(s measure.Sample) float64 { return float64(s.CPU) })
+	return []report.Row{
+		{What: "processor time that others took meanwhile", Value: 100 * measure.Foreign(rounds), Unit: "%"},
+		{What: "requests for the same processor time vs bare, load and tool included", Value: even, Unit: "×", Detail: evenSpread},
+		{What: "the proxy's own processor time for a request vs bare", Value: cost, Unit: "×", Detail: costSpread + "; " + times(rounds)},
+	}
 }
 
 // times tells processor time and waiting time of each party.

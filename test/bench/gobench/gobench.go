@@ -2,47 +2,65 @@
 package gobench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/AlaudaDevops/countersign/test/bench/report"
 )
 
 // Results are the values of all repetitions, by benchmark and unit.
 type Results map[string]map[string][]float64
 
-// Run runs the benchmarks of one package that match the expression, count times.
+// Run runs the benchmarks of one package that match the expression, count times: each time all of them in a process
+// of its own, so that those that are compared with each other run in turns.
 func Run(ctx context.Context, root, pkg, expression string, count int) (Results, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench="+expression, "-benchtime=300ms", "-benchmem",
-		"-count="+strconv.Itoa(count), pkg)
-	cmd.Dir = root
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	output, err := cmd.Output()
+	dir, err := os.MkdirTemp("", "gobench-")
 	if err != nil {
-		return nil, fmt.Errorf("the benchmarks of %s failed: %w\n%s%s", pkg, err, output, stderr.Bytes())
+		return nil, err
 	}
-	return Parse(string(output)), nil
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary := filepath.Join(dir, "benchmarks")
+	if _, err := output(ctx, root, "go", "test", "-c", "-o", binary, pkg); err != nil {
+		return nil, err
+	}
+	results := Results{}
+	for range count {
+		printed, err := output(ctx, filepath.Join(root, pkg), binary, "-test.run=^$", "-test.bench="+expression,
+			"-test.benchtime=300ms", "-test.benchmem")
+		if err != nil {
+			return nil, err
+		}
+		results.Parse(printed)
+	}
+	return results, nil
 }
 
-// Parse reads lines such as `BenchmarkX/part-2  100  12.5 ns/op  0 allocs/op`; the number of processors at the end
+func output(ctx context.Context, dir, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s failed: %w\n%s%s", program, err, stdout, stderr.Bytes())
+	}
+	return string(stdout), nil
+}
+
+// Parse adds lines such as `BenchmarkX/part-2  100  12.5 ns/op  0 allocs/op`; the number of processors at the end
 // of the name is dropped.
-func Parse(output string) Results {
-	results := Results{}
-	lines := bufio.NewScanner(strings.NewReader(output))
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+func (r Results) Parse(printed string) {
+	for line := range strings.Lines(printed) {
+		fields := strings.Fields(line)
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
-		results.add(withoutProcessors(fields[0]), fields[2:])
+		r.add(withoutProcessors(fields[0]), fields[2:])
 	}
-	return results
 }
 
 func (r Results) add(name string, pairs []string) {
@@ -65,11 +83,11 @@ func withoutProcessors(name string) string {
 	return name
 }
 
-// Median is the middle of a benchmark's repetitions in a unit.
-func (r Results) Median(benchmark, unit string) (float64, error) {
+// Values are those of a benchmark's repetitions in a unit, in order; at least one.
+func (r Results) Values(benchmark, unit string) ([]float64, error) {
 	values := r[benchmark][unit]
 	if len(values) == 0 {
-		return 0, fmt.Errorf("the benchmark %s printed no %s; was it renamed?", benchmark, unit)
+		return nil, fmt.Errorf("the benchmark %s printed no %s; was it renamed?", benchmark, unit)
 	}
-	return report.Median(values), nil
+	return values, nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/AlaudaDevops/countersign/test/bench/load"
 )
 
 func line(user, verb, group, resource, subresource, uri, code string) string {
@@ -54,4 +56,10 @@ func TestPercentilesSortWhatTheyAreGiven(t *testing.T) {
 	p50, p99 := Percentiles([]Opening{{Sent: 3}, {Sent: 1}, {Sent: 2}}, func(o Opening) time.Duration { return o.Sent })
 	assert.Equal(t, time.Duration(2), p50)
 	assert.Equal(t, time.Duration(3), p99)
+}
+
+func TestSampleTellsWhatOthersTook(t *testing.T) {
+	spent := clocks{server: 2 * time.Second, tool: time.Second, machine: 8 * time.Second}
+	sample := spent.sample(load.Result{Requests: 500, Sent: 1000, Elapsed: time.Second}, time.Second)
+	assert.Equal(t, Sample{PerSecond: 500, CPU: 2 * time.Millisecond, All: 4 * time.Millisecond, Foreign: 0.5}, sample)
 }

@@ -23,26 +23,38 @@ type Party struct {
 	PID int
 }
 
+// Bed is everything that takes part.
+type Bed struct {
+	// Self is this program, whose `load` sends.
+	Self    string
+	ToolPID int
+	Parties []Party
+}
+
 // Round is what each party did in one round, in the parties' order.
 type Round []Sample
 
 // Sample is one party's part of a round.
 type Sample struct {
 	PerSecond float64
-	// CPU is the server's processor time for one request.
-	CPU      time.Duration
+	// CPU is the server's processor time for one request; All adds those of the tool and of the load.
+	CPU, All time.Duration
 	P50, P99 time.Duration
+	// Foreign is how much of the processor time that was used meanwhile went to processes that take no part, from 0
+	// to 1. What they take is missing to the measured ones, and not to each as much.
+	Foreign float64
 }
 
 // Rounds loads the parties in turns, each round beginning with another one, so that neither a machine that changes
-// its pace nor the order decides. Each load is a process of its own: self is this program, whose `load` sends.
-func Rounds(ctx context.Context, progress io.Writer, self string, parties []Party, rounds int, plan load.Plan) ([]Round, error) {
+// its pace nor the order decides. Each load is a process of its own.
+func Rounds(ctx context.Context, progress io.Writer, bed Bed, rounds int, plan load.Plan) ([]Round, error) {
+	parties := bed.Parties
 	all := make([]Round, rounds)
 	for i := range all {
 		all[i] = make(Round, len(parties))
 		for j := range parties {
 			at := (i + j) % len(parties)
-			sample, err := one(ctx, self, parties[at], plan)
+			sample, err := bed.load(ctx, parties[at], plan)
 			if err != nil {
 				return nil, fmt.Errorf("%s could not be measured: %w", parties[at].Name, err)
 			}
@@ -61,19 +73,19 @@ func (r Round) text(parties []Party) string {
 	return text
 }
 
-func one(ctx context.Context, self string, party Party, plan load.Plan) (Sample, error) {
-	before, err := process.CPU(party.PID)
+func (b *Bed) load(ctx context.Context, party Party, plan load.Plan) (Sample, error) {
+	before, err := readClocks(party.PID, b.ToolPID)
 	if err != nil {
 		return Sample{}, err
 	}
-	output, err := process.Output(ctx, self, "load",
+	output, sender, err := process.Output(ctx, b.Self, "load",
 		"--url", party.Target.URL, "--token-file", party.Target.TokenFile, "--ca-file", party.Target.CAFile,
 		"--body-bytes", fmt.Sprint(party.Target.BodyBytes), "--connections", fmt.Sprint(plan.Connections),
 		"--warm-up", plan.WarmUp.String(), "--duration", plan.Duration.String())
 	if err != nil {
 		return Sample{}, err
 	}
-	after, err := process.CPU(party.PID)
+	after, err := readClocks(party.PID, b.ToolPID)
 	if err != nil {
 		return Sample{}, err
 	}
@@ -81,9 +93,35 @@ func one(ctx context.Context, self string, party Party, plan load.Plan) (Sample,
 	if err := json.Unmarshal(output, &result); err != nil {
 		return Sample{}, err
 	}
+	return after.since(before).sample(result, sender), nil
+}
+
+// clocks are processor times.
+type clocks struct{ server, tool, machine time.Duration }
+
+func readClocks(serverPID, toolPID int) (clocks, error) {
+	server, err := process.CPU(serverPID)
+	if err != nil {
+		return clocks{}, err
+	}
+	tool, err := process.CPU(toolPID)
+	if err != nil {
+		return clocks{}, err
+	}
+	machine, err := process.AllCPU()
+	return clocks{server: server, tool: tool, machine: machine}, err
+}
+
+func (c clocks) since(before clocks) clocks {
+	return clocks{server: c.server - before.server, tool: c.tool - before.tool, machine: c.machine - before.machine}
+}
+
+func (c clocks) sample(result load.Result, sender time.Duration) Sample {
+	all, sent := c.server+c.tool+sender, time.Duration(max(result.Sent, 1))
 	return Sample{
-		PerSecond: result.PerSecond(), CPU: (after - before) / time.Duration(max(result.Sent, 1)), P50: result.P50, P99: result.P99,
-	}, nil
+		PerSecond: result.PerSecond(), CPU: c.server / sent, All: all / sent, P50: result.P50, P99: result.P99,
+		Foreign: max(0, 1-all.Seconds()/max(c.machine.Seconds(), all.Seconds())),
+	}
 }
 
 // Ratio compares two parties round by round, and gives the median of the rounds' ratios with their spread.
@@ -103,4 +141,15 @@ func Typical[T cmp.Ordered](rounds []Round, party int, of func(Sample) T) T {
 	}
 	slices.Sort(values)
 	return values[(len(values)-1)/2]
+}
+
+// Foreign is the mean of what others took in all rounds.
+func Foreign(rounds []Round) float64 {
+	var sum, count float64
+	for _, r := range rounds {
+		for _, sample := range r {
+			sum, count = sum+sample.Foreign, count+1
+		}
+	}
+	return sum / max(count, 1)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,6 +52,9 @@ func StartListening(ctx context.Context, path string, args ...string) (*Process,
 func command(ctx context.Context, path string, args []string) *Process {
 	p := &Process{cmd: exec.CommandContext(ctx, path, args...), output: &bytes.Buffer{}}
 	p.cmd.Stderr = p.output
+	// Linux shares processors out by session where it groups automatically (sched(7)). The environment's proxy has a
+	// session of its own, so everybody gets one.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = stopTimeout
 	return p
@@ -66,14 +70,14 @@ func (p *Process) Stop() {
 	_ = p.cmd.Wait()
 }
 
-// Output runs a program to its end and returns what it printed.
-func Output(ctx context.Context, path string, args ...string) ([]byte, error) {
+// Output runs a program to its end and returns what it printed and its processor time.
+func Output(ctx context.Context, path string, args ...string) ([]byte, time.Duration, error) {
 	p := command(ctx, path, args)
 	output, err := p.cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(p.output.String()))
+		return nil, 0, fmt.Errorf("%w: %s", err, strings.TrimSpace(p.output.String()))
 	}
-	return output, nil
+	return output, p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(), nil
 }
 
 // ReadPID reads a file that holds a process ID.
@@ -103,14 +107,36 @@ func CPU(pid int) (time.Duration, error) {
 	return parseCPU(string(text))
 }
 
+// AllCPU is the processor time that all processes together have taken since the machine started.
+func AllCPU() (time.Duration, error) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return parseAllCPU(line)
+}
+
+// parseAllCPU adds up user, nice, system, irq and softirq, and leaves out what is idle or another machine's (proc(5)).
+func parseAllCPU(line string) (time.Duration, error) {
+	fields := strings.Fields(line)
+	if len(fields) < 8 || fields[0] != "cpu" {
+		return 0, fmt.Errorf("the line %q of the processor times cannot be read", line)
+	}
+	return sumTicks(slices.Concat(fields[1:4], fields[6:8]))
+}
+
 // parseCPU reads utime and stime: the fields 14 and 15, where the second is a name in brackets that may hold anything.
 func parseCPU(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("the process state has only %d fields behind the name", len(fields))
 	}
-	var total time.Duration
-	for _, field := range fields[11:13] {
+	return sumTicks(fields[11:13])
+}
+
+func sumTicks(fields []string) (total time.Duration, err error) {
+	for _, field := range fields {
 		ticks, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, err

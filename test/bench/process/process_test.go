@@ -18,6 +18,15 @@ func TestParseCPUReadsBehindAnyName(t *testing.T) {
 	assert.Error(t, err)
 }
 
+func TestParseAllCPULeavesOutIdleTime(t *testing.T) {
+	spent, err := parseAllCPU("cpu  100 20 30 99999 8888 1 2 777 0 0")
+	require.NoError(t, err)
+	assert.Equal(t, 1530*time.Millisecond, spent)
+
+	_, err = parseAllCPU("intr 1")
+	assert.Error(t, err)
+}
+
 func TestCPUOfThisProcess(t *testing.T) {
 	spent, err := CPU(os.Getpid())
 	require.NoError(t, err)
@@ -25,6 +34,6 @@ func TestCPUOfThisProcess(t *testing.T) {
 }
 
 func TestOutputTellsWhatAFailingProgramSaid(t *testing.T) {
-	_, err := Output(t.Context(), "/bin/sh", "-c", "echo why >&2; exit 3")
+	_, _, err := Output(t.Context(), "/bin/sh", "-c", "echo why >&2; exit 3")
 	assert.ErrorContains(t, err, "why")
 }
