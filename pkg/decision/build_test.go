@@ -82,6 +82,12 @@ func (b *requestBuilder) With(change func(*approvalv1alpha1.ResourceCheckRequest
 	return b
 }
 
+// Created says how long after the others the request was made.
+func (b *requestBuilder) Created(after time.Duration) *requestBuilder {
+	b.request.CreationTimestamp = metav1.NewTime(b.request.CreationTimestamp.Add(after))
+	return b
+}
+
 func (b *requestBuilder) Use(selector *approvalv1alpha1.OperationSelector) *requestBuilder {
 	b.request.Spec.Use = selector
 	return b

@@ -88,7 +88,7 @@ func (in *Input) spokenOf() *Request {
 		if newest == nil {
 			newest = r
 		}
-		if covering == nil && r.Use.Covers(in.Operation) {
+		if r.Use.Covers(in.Operation) && in.isNewer(r, covering) {
 			covering = r
 		}
 		if _, ended := r.endAt(in.Now); live == nil && !ended {
@@ -101,6 +101,17 @@ func (in *Input) spokenOf() *Request {
 		}
 	}
 	return nil
+}
+
+// isNewer compares a request with one that stands before it. Creation times have whole seconds, so who was refused and
+// asked again at once has two of the same; the one that goes on is the newer.
+func (in *Input) isNewer(r, before *Request) bool {
+	if before == nil {
+		return true
+	}
+	_, over := before.endAt(in.Now)
+	_, ended := r.endAt(in.Now)
+	return over && !ended && r.Created.Equal(before.Created)
 }
 
 // leader is the request that asks in place of this one, if it is known.

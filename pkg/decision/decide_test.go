@@ -124,7 +124,9 @@ func TestDecide(t *testing.T) {
 		"context ended, unguarded read": {op: read, change: func(in *Input) { in.ContextEnded = "it has finished" }, want: "+NoApplicableRule"},
 
 		"speaks of the newest": {rules: []*ruleBuilder{makeRule("a")}, want: "ChecksRejected", wantOf: "new",
-			requests: []*requestBuilder{makeRequest("new").Ended("ChecksRejected"), makeRequest("old").Result("a", pending)}},
+			requests: []*requestBuilder{makeRequest("new").Created(time.Second).Ended("ChecksRejected"), makeRequest("old").Result("a", pending)}},
+		"of two made in one second, speaks of the live one": {rules: []*ruleBuilder{makeRule("a")}, want: "ChecksPending", wantOf: "live",
+			requests: []*requestBuilder{makeRequest("over").Ended("ChecksRejected"), makeRequest("live").Result("a", pending)}},
 		"speaks of the newest that covers the use": {rules: []*ruleBuilder{makeRule("a")}, want: "ChecksPending", wantOf: "old",
 			requests: []*requestBuilder{makeRequest("new").Use(paths("/v2/other/**")).Ended("Revoked"), makeRequest("old").Result("a", pending)}},
 		"speaks of a live one if none covers the use": {rules: []*ruleBuilder{makeRule("a")}, want: "OutsideRequest", wantOf: "old",
@@ -135,7 +137,7 @@ func TestDecide(t *testing.T) {
 			requests: []*requestBuilder{makeRequest("new").Follows("uid-gone").Result("a", approved).Valid(0, time.Hour)},
 			wantText: "Request dev/new waits for the answers to an equal request that was made before it."},
 		"an ended follower speaks for itself": {rules: []*ruleBuilder{makeRule("a")}, want: "Revoked", wantOf: "new",
-			requests: []*requestBuilder{makeRequest("new").Follows("uid-old").Ended("Revoked"), makeRequest("old").Result("a", pending)}},
+			requests: []*requestBuilder{makeRequest("new").Created(time.Second).Follows("uid-old").Ended("Revoked"), makeRequest("old").Result("a", pending)}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
