@@ -89,7 +89,7 @@ func (s *stage) call(t testing.TB, raw string, headers map[string]string) outcom
 	}
 	res, err := httpClient(t).Do(req)
 	require.NoError(t, err)
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	return outcome{status: res.StatusCode, reason: res.Header.Get("Countersign-Reason"), body: string(body)}

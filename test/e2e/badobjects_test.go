@@ -41,7 +41,7 @@ const (
 func refusedManifests() map[string]struct{ manifest, says string } {
 	return map[string]struct{ manifest, says string }{
 		"malformed YAML":            {ruleHead + "spec: {objectRef: [", "error converting YAML to JSON"},
-		"an unknown field":          {ruleHead + "spec: {" + objectRef + ", " + goodTemplate + ", aproval: 1}", `unknown field "spec.aproval"`},
+		"an unknown field":          {ruleHead + "spec: {" + objectRef + ", " + goodTemplate + ", unheardOf: 1}", `unknown field "spec.unheardOf"`},
 		"no spec":                   {ruleHead, "spec.checkTemplate: Required value"},
 		"no kind in the template":   {ruleHead + "spec: {" + objectRef + ", checkTemplate: {apiVersion: v1}}", "spec.checkTemplate.kind: Required value"},
 		"an unknown operation":      {ruleHead + "spec: {" + objectRef + ", when: {operations: [Destroy]}, " + goodTemplate + "}", `Unsupported value: "Destroy"`},

@@ -33,18 +33,6 @@ func (s *stage) cliRequest(args ...string) ran {
 	return cli(s, "developer", append([]string{"request", theConnector, "-n", s.prod, "--in", s.team, "--reason", "promote 1.4.2"}, args...)...)
 }
 
-// cliAnswer lets somebody answer a request as soon as its check is there.
-func (s *stage) cliAnswer(person, verb, name string, args ...string) {
-	s.Helper()
-	s.eventually(person+" can "+verb+" "+name, func() error {
-		r := cli(s, person, append([]string{verb, name, "-n", s.prod}, args...)...)
-		if r.code != 0 {
-			return fmt.Errorf("%s", r.output)
-		}
-		return nil
-	})
-}
-
 func TestTheCommandLineTellsAWholeStory(t *testing.T) {
 	s := newStage(t)
 	s.rule("owners", "ApprovalRequest", people(1))
@@ -57,7 +45,7 @@ func TestTheCommandLineTellsAWholeStory(t *testing.T) {
 	cli(t, "developer", "approve", name, "-n", s.prod).fails(t)
 	cli(t, "owner1", "describe", name, "-n", s.prod).succeeds(t, "developer@example.com", "promote 1.4.2", connectorName)
 
-	s.cliAnswer("owner1", "approve", name, "--comment", "the tests are green")
+	cliAnswer(t, "owner1", "approve", name, "-n", s.prod, "--comment", "the tests are green")
 	cli(t, "developer", "wait", name, "-n", s.team, "--timeout", "30s").succeeds(t)
 	s.allowed(plane.token(t, "developer"), "PUT", "/app")
 	cli(t, "developer", "explain", theConnector, "-n", s.prod, "--method", "PUT", "--path", "/app").succeeds(t, "allowed")
@@ -83,7 +71,7 @@ func TestTheCommandLineAsksAgain(t *testing.T) {
 	assert.NotEqual(t, first, second)
 	s.reaches(named(s.team, first), approvalv1alpha1.ReasonRevoked)
 
-	s.cliAnswer("owner2", "reject", second, "--comment", "not before the backup is done")
+	cliAnswer(t, "owner2", "reject", second, "-n", s.prod, "--comment", "not before the backup is done")
 	cli(t, "developer", "wait", second, "-n", s.team, "--timeout", "30s").ends(t, exitDenied, "not before the backup is done")
 	third := s.cliAsk()
 	assert.NotContains(t, []string{first, second}, third, "after a rejection a person asks at once")
@@ -93,7 +81,7 @@ func TestAnOwnerTakesAnApprovalBackAndHoldsTheQuestion(t *testing.T) {
 	s := newStage(t)
 	s.rule("owners", "ApprovalRequest", people(1))
 	name := s.cliAsk("--for", "1h")
-	s.cliAnswer("owner1", "approve", name)
+	cliAnswer(t, "owner1", "approve", name, "-n", s.prod)
 	s.allowed(plane.token(t, "developer"), "PUT", "/app")
 	cli(t, "owner2", "revoke", name, "-n", s.prod, "--comment", "the token leaked").succeeds(t)
 	s.refused(plane.token(t, "developer"), "PUT", "/app", approvalv1alpha1.ReasonRevoked)

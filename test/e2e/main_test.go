@@ -100,7 +100,7 @@ func (e *environment) up() error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	e.values = map[string]string{}
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		if name, value, ok := strings.Cut(strings.TrimPrefix(lines.Text(), "export "), "="); ok {

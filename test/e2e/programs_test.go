@@ -84,13 +84,24 @@ func cli(t testing.TB, person string, args ...string) ran {
 	return program(t, nil, "kubectl-countersign", append(args, "--context", person)...)
 }
 
+// cliAnswer lets somebody answer a request as soon as its check is there.
+func cliAnswer(t testing.TB, person string, args ...string) {
+	t.Helper()
+	eventually(t, person+" answers: "+strings.Join(args, " "), func() error {
+		if r := cli(t, person, args...); r.code != 0 {
+			return errors.New(r.output)
+		}
+		return nil
+	})
+}
+
 // granted asks for a connector as a person by the command line, and lets both owners agree.
 func granted(t testing.TB, person, object, namespace, in string) string {
 	t.Helper()
 	asked := cli(t, person, "request", object, "-n", namespace, "--in", in, "--reason", "the test asks", "-o", "name").succeeds(t)
 	name := nameIn(asked.output)
 	for _, owner := range []string{"owner1", "owner2"} {
-		cli(t, owner, "approve", name, "-n", namespace).succeeds(t)
+		cliAnswer(t, owner, "approve", name, "-n", namespace)
 	}
 	cli(t, person, "wait", name, "-n", in, "--timeout", "30s").succeeds(t)
 	return name

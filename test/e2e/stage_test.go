@@ -57,7 +57,7 @@ func newStage(t *testing.T) *stage {
 	s := &stage{T: t, ctx: t.Context(), admin: plane.as(t, "admin")}
 	s.tool = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
-		fmt.Fprintf(w, "tool saw %s %s", r.Method, r.URL.Path)
+		_, _ = fmt.Fprintf(w, "tool saw %s %s", r.Method, r.URL.Path)
 	}))
 	t.Cleanup(s.tool.Close)
 	s.prod, s.team = s.namespace("prod-"), s.namespace("team-")
@@ -325,7 +325,7 @@ func (s *stage) useOf(connector, token, method, path string) outcome {
 	}
 	res, err := httpClient(s).Do(req)
 	require.NoError(s, err)
-	defer res.Body.Close()
+	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	require.NoError(s, err)
 	return outcome{status: res.StatusCode, reason: res.Header.Get("Countersign-Reason"), body: string(body)}
@@ -380,13 +380,18 @@ func (s *stage) refused(token, method, path, reason string, says ...string) outc
 // eventually waits for a condition and fails with the last reason why it does not hold.
 func (s *stage) eventually(what string, holds func() error) {
 	s.Helper()
+	eventually(s, what, holds)
+}
+
+func eventually(t testing.TB, what string, holds func() error) {
+	t.Helper()
 	var last error
-	ok := assert.Eventually(s, func() bool {
+	ok := assert.Eventually(t, func() bool {
 		last = holds()
 		return last == nil
 	}, timeout, 50*time.Millisecond)
 	if !ok {
-		s.Fatalf("never: %s: %v", what, last)
+		t.Fatalf("never: %s: %v", what, last)
 	}
 }
 
