@@ -126,7 +126,7 @@ func (c *Controller) observeChecks(ctx context.Context, s *observation) error {
 	for i := range s.Request.Status.RequestRefs {
 		ref := &s.Request.Status.RequestRefs[i]
 		referred[ref.UID] = true
-		check, err := c.observeCheck(ctx, ref)
+		check, err := c.observeCheck(ctx, s, ref)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,9 @@ func (c *Controller) observeChecks(ctx context.Context, s *observation) error {
 	return nil
 }
 
-func (c *Controller) observeCheck(ctx context.Context, ref *approvalv1alpha1.CheckReference) (*decision.FoldCheck, error) {
+// observeCheck reads a check from its watch. While the watch has not seen it, nothing tells of its changes, so it is read
+// from the API server and looked at again.
+func (c *Controller) observeCheck(ctx context.Context, s *observation, ref *approvalv1alpha1.CheckReference) (*decision.FoldCheck, error) {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	check := &decision.FoldCheck{Ref: *ref}
 	kind, ok := c.Kinds.Lookup(gvk.GroupKind())
@@ -158,6 +160,7 @@ func (c *Controller) observeCheck(ctx context.Context, ref *approvalv1alpha1.Che
 		if live, err = c.liveCheck(ctx, kind.GroupVersionKind(), ref.Namespace, ref.ObjectName); err != nil {
 			return nil, err
 		}
+		s.wait(retryUnobserved)
 	}
 	return check, c.readCheck(ctx, kind, live, check)
 }
