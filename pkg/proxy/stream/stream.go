@@ -176,6 +176,8 @@ func (s *Supervisor) join(t *Stream) (*Verdict, bool) {
 		return s.ending, false
 	}
 	t.woken, t.done = make(chan struct{}, 1), make(chan struct{})
+	// What changed since the request was allowed has woken nobody.
+	t.woken <- struct{}{}
 	s.streams[t] = struct{}{}
 	return nil, true
 }

@@ -143,6 +143,22 @@ func TestS13_AChangeCutsAtOnce(t *testing.T) {
 	assert.Zero(t, f.supervisor.Len())
 }
 
+func TestS13_AChangeBeforeTheSupervisionCuts(t *testing.T) {
+	for name, lasting := range map[string]bool{"known to last": true, "found to last": false} {
+		t.Run(name, func(t *testing.T) {
+			clock, s := clocktesting.NewFakeClock(time.Now()), newSubject()
+			// It does not run, because the change has been and nothing changes any more.
+			supervisor := New(clock, nil, DefaultOptions())
+			s.says(Verdict{Reason: "Revoked"})
+			supervisor.Watch(s, time.Time{}, lasting)
+			if !lasting {
+				clock.Step(2 * time.Second)
+			}
+			assert.Equal(t, "Revoked", (<-s.cut).Reason, "not at the next recheck only")
+		})
+	}
+}
+
 func TestAChangeThatDoesNotMatter(t *testing.T) {
 	f, s := newFixture(t), newSubject()
 	stream := f.supervisor.Watch(s, time.Time{}, true)
