@@ -129,8 +129,8 @@ func (f *folder) supersede(rule, reason string) {
 	}
 	former := approvalv1alpha1.SupersededResult{CheckResult: *result.DeepCopy(), Reason: reason, At: f.now, Check: ref.DeepCopy()}
 	former.WaitingFor = nil
-	all := append(f.status.Superseded, former)
-	f.status.Superseded = all[max(0, len(all)-maxSuperseded):]
+	f.status.Superseded = append(f.status.Superseded, former)
+	f.status.Superseded = f.status.Superseded[max(0, len(f.status.Superseded)-maxSuperseded):]
 }
 
 // record writes what is asked and answered into the status.
