@@ -170,3 +170,14 @@ func TestAConnectionOutlivesARefusal(t *testing.T) {
 	}
 	assert.Equal(t, 1, fresh)
 }
+
+func TestARequestForTheWholeServerIsRefusedAndLogged(t *testing.T) {
+	s := serve(t)
+	conn, err := tls.Dial("tcp", s.server.Addr().String(), &tls.Config{RootCAs: s.roots})
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = io.WriteString(conn, "OPTIONS * HTTP/1.1\r\nHost: proxy\r\n\r\n")
+	require.NoError(t, err)
+	refused(t, readAnswer(t, conn), http.StatusUnauthorized, "Unauthenticated")
+	assert.Equal(t, "*", s.lastLine(1)["path"])
+}

@@ -124,6 +124,8 @@ func (s *Server) mainServer() *http.Server {
 	return &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: s.options.HeaderTimeout, IdleTimeout: s.options.IdleTimeout,
 		MaxHeaderBytes: s.options.MaxHeaderBytes, ErrorLog: s.errorLog(),
+		// OPTIONS * is nobody's either: it is refused and logged as everything else.
+		DisableGeneralOptionsHandler: true,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.GetCertificate},
 	}
 }

@@ -42,38 +42,65 @@ func isTunnel(value string) bool {
 // credentials and identities of the caller, beside whole families of names. Some tools take them instead of what the
 // proxy sends, so the tool would act for somebody else than was decided about.
 var callerHeaders = map[string]bool{
+	"Api-Key":             true,
+	"Apikey":              true,
+	"Authentication":      true,
 	"Authorization":       true,
-	"Proxy-Authorization": true,
+	"Cf-Connecting-Ip":    true,
+	"Client-Cert":         true,
+	"Client-Cert-Chain":   true,
 	"Cookie":              true,
 	"Cookie2":             true,
+	"Deploy-Token":        true,
 	"Forwarded":           true,
 	"From":                true,
-	"Remote-User":         true,
-	"Remote-Groups":       true,
-	"Remote-Email":        true,
-	"Remote-Name":         true,
-	"Private-Token":       true,
+	"Gitlab-Ci-Token":     true,
+	"Id-Token":            true,
 	"Job-Token":           true,
-	"Deploy-Token":        true,
+	"Private-Token":       true,
+	"Proxy-Authorization": true,
+	"Remote-Email":        true,
+	"Remote-Groups":       true,
+	"Remote-Name":         true,
+	"Remote-User":         true,
 	"Sudo":                true,
+	"True-Client-Ip":      true,
+	"Via":                 true,
 	"X-Access-Token":      true,
 	"X-Api-Key":           true,
+	"X-Apikey":            true,
+	"X-Auth":              true,
+	"X-Authorization":     true,
 	"X-Client-Cert":       true,
 	"X-Client-Ip":         true,
+	"X-Cluster-Client-Ip": true,
+	"X-Consul-Token":      true,
+	"X-Email":             true,
+	"X-Groups":            true,
+	"X-Id-Token":          true,
 	"X-Jfrog-Art-Api":     true,
+	"X-Jwt-Assertion":     true,
+	"X-Nomad-Token":       true,
+	"X-Originating-Ip":    true,
 	"X-Real-Ip":           true,
 	"X-Registry-Auth":     true,
+	"X-Roles":             true,
+	"X-Session-Token":     true,
 	"X-Token":             true,
 	"X-User":              true,
 	"X-User-Email":        true,
+	"X-User-Groups":       true,
 	"X-User-Id":           true,
-	"True-Client-Ip":      true,
-	"Via":                 true,
+	"X-User-Name":         true,
+	"X-User-Roles":        true,
+	"X-Userinfo":          true,
+	"X-Username":          true,
 }
 
 var callerFamilies = []string{
 	"X-Remote-", "X-Forwarded-", "X-Auth-", "X-Authenticated-", "X-Webauth-", "X-Amzn-Oidc-", "X-Goog-Authenticated-",
-	"X-Ssl-", "Ssl-Client-", "X-Vault-", "Cf-Access-", "Countersign-",
+	"X-Ssl-", "Ssl-Client-", "X-Vault-", "Cf-Access-", "Countersign-", "X-Client-Cert-", "X-Consumer-", "X-Envoy-", "X-Goog-Iap-",
+	"X-Ms-Client-Principal", "X-Original-", "X-Proxy-",
 }
 
 // websocketBearer is the subprotocol in which browsers send a token to the Kubernetes API.
@@ -124,12 +151,15 @@ func dropBearer(h http.Header, values []string) {
 // toolHeaders of an answer are for whoever logged in to the tool, which is the proxy, or speak for the tool's host.
 var toolHeaders = []string{
 	"Set-Cookie", "Set-Cookie2", "Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Proxy-Authentication-Info",
-	"Authorization", "X-Subject-Token", "X-Auth-Token",
+	"Authorization", "Proxy-Authorization", "X-Subject-Token", "X-Auth-Token", "X-Access-Token", "X-Api-Key", "X-Session-Token",
+	"X-Vault-Token", "Private-Token", "X-Csrf-Token", "X-Harbor-Csrf-Token",
+	// By these a web server in front of the proxy would be made to send what is its own.
+	"X-Accel-Redirect", "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url",
 	"Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Clear-Site-Data", "Refresh", "Service-Worker-Allowed",
 }
 
 // FromTool takes out of an answer's header the tool's challenges, sessions and credentials, and what would bind the
-// client to the tool's host.
+// client, or who stands before the proxy, to the tool.
 func FromTool(h http.Header) {
 	for _, name := range toolHeaders {
 		delete(h, name)

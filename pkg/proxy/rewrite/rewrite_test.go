@@ -122,7 +122,8 @@ func TestS11_CallersCredentialsAndIdentityNeverReachTheTool(t *testing.T) {
 	for _, name := range []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "X-Forwarded-User",
 		"X-Forwarded-For", "X-Forwarded-Client-Cert", "Forwarded", "X-Auth-Request-Email", "X-WEBAUTH-USER", "Private-Token", "Job-Token", "X-Real-IP",
-		"X_Remote_User", "X-Remote_User", "Remote-User", "Ssl-Client-Verify", "Countersign-Verdict",
+		"X_Remote_User", "X-Authorization", "Client-Cert", "X-Client-Cert-Subject", "X-Username", "X-Envoy-Original-Path", "X-Original-Host", "X-MS-Client-Principal-Name", "X-Goog-Iap-Jwt-Assertion", "X-Consumer-Username", "X-Proxy-User",
+		 "X-Remote_User", "Remote-User", "Ssl-Client-Verify", "Countersign-Verdict",
 	} {
 		h.Set(name, "secret")
 	}
@@ -141,7 +142,7 @@ func TestWebsocketProtocolsStayWithoutTheToken(t *testing.T) {
 
 func TestS11_ToolsCredentialsAndChallengesNeverReachTheCaller(t *testing.T) {
 	h := http.Header{}
-	for _, name := range []string{"Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Countersign-Verdict", "Alt-Svc", "X-Auth-Token"} {
+	for _, name := range []string{"Set-Cookie", "WWW-Authenticate", "Proxy-Authenticate", "Authentication-Info", "Countersign-Verdict", "Alt-Svc", "X-Auth-Token", "X-Csrf-Token", "X-Accel-Redirect"} {
 		h.Set(name, "secret")
 	}
 	h.Set("Docker-Content-Digest", "sha256:ab")
