@@ -101,7 +101,12 @@ type bench struct {
 	world   *world.World
 	tool    string
 	toolPID int
+	// foreign is how much of the processor time others took during the load, from 0 to 1.
+	foreign float64
 }
+
+// quiet is how much others may take before throughput says little.
+const quiet = 0.1
 
 func run(ctx context.Context, out io.Writer, o options) error {
 	chosen, err := o.chosen()
@@ -126,7 +131,14 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	b.say("\nMeasured on %s at the beginning.\nThroughput: %d connections, answers of %d bytes, %d rounds of %v for each proxy.\n",
 		begin, o.plan.Connections, serve.BodyBytes, o.rounds, o.plan.Duration)
-	return report.Print(out, rows)
+	if err := report.Print(out, rows); err != nil {
+		return err
+	}
+	if b.foreign > quiet {
+		b.say("\nOther processes took %.0f %% of the processor time while the proxies were loaded, so ratios of throughput are\n"+
+			"chance; those of processor time hold better. Measure on a machine that does nothing else.", 100*b.foreign)
+	}
+	return nil
 }
 
 func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, err error) {

@@ -59,6 +59,7 @@ func throughput(ctx context.Context, b *bench) ([]report.Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.foreign = measure.Foreign(rounds)
 	return throughputRows(rounds), nil
 }
 
@@ -201,8 +202,8 @@ func costRows(rounds []measure.Round) []report.Row {
 	cost, costSpread := measure.Ratio(rounds, person, bare, func(s measure.Sample) float64 { return float64(s.CPU) })
 	return []report.Row{
 		{What: "processor time that others took meanwhile", Value: 100 * measure.Foreign(rounds), Unit: "%"},
-		{What: "requests for the same processor time vs bare, load and tool included", Value: even, Unit: "×", Detail: evenSpread},
-		{What: "the proxy's own processor time for a request vs bare", Value: cost, Unit: "×", Detail: costSpread + "; " + times(rounds)},
+		{What: "requests for the same processor time vs bare ReverseProxy", Value: even, Unit: "×", Detail: evenSpread + "; load and tool included"},
+		{What: "the proxy's own processor time for a request vs bare ReverseProxy", Value: cost, Unit: "×", Detail: costSpread + "; " + times(rounds)},
 	}
 }
 

@@ -101,13 +101,13 @@ func concurrently(count int, do func(int) error) error {
 }
 
 // firstCause prefers what went wrong over what was cut because of it.
-func firstCause(errs []error) error {
+func firstCause(errs []error) (cause error) {
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
+		if err != nil && (cause == nil || errors.Is(cause, context.Canceled)) {
+			cause = err
 		}
 	}
-	return errors.Join(errs...)
+	return cause
 }
 
 // count is what one connection counted.

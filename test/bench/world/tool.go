@@ -66,7 +66,7 @@ func isReady(conditions []metav1.Condition) error {
 	case ready == nil:
 		return errors.New("there is no condition Ready yet")
 	case ready.Status != metav1.ConditionTrue:
-		return fmt.Errorf("Ready is %s (%s: %s)", ready.Status, ready.Reason, ready.Message)
+		return fmt.Errorf("the condition Ready is %s (%s: %s)", ready.Status, ready.Reason, ready.Message)
 	}
 	return nil
 }
