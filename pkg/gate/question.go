@@ -126,6 +126,22 @@ func resourceOf(n *origin.Node) *fingerprint.Object {
 	return &fingerprint.Object{Group: n.Group, Kind: n.Kind, Namespace: n.Namespace, Name: n.Name, UID: string(n.UID)}
 }
 
+// Alive says why a token does not count although its time has not ended: its pod or its service account is gone, or it
+// cannot be told. The reason is empty if it counts. Decide looks by itself; this is for what is answered without deciding.
+func (g *Gate) Alive(ctx context.Context, who *token.Identity) (reason, message string) {
+	if who.ServiceAccount == nil {
+		return "", ""
+	}
+	no := g.accountAlive(ctx, who)
+	if no == nil && who.Pod != nil {
+		no = g.podAlive(ctx, who.Pod)
+	}
+	if no == nil {
+		return "", ""
+	}
+	return no.reason, no.message
+}
+
 // podAlive refuses a token whose pod is gone: it dies with its pod.
 func (g *Gate) podAlive(ctx context.Context, pod *token.PodRef) *refusal {
 	node, err := g.origin.Get(ctx, origin.PodKind, pod.Namespace, pod.Name)

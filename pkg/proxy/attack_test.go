@@ -181,3 +181,12 @@ func TestARequestForTheWholeServerIsRefusedAndLogged(t *testing.T) {
 	refused(t, readAnswer(t, conn), http.StatusUnauthorized, "Unauthenticated")
 	assert.Equal(t, "*", s.lastLine(1)["path"])
 }
+
+func TestS10_ATokenWhosePodIsGoneReadsNothing(t *testing.T) {
+	f := start(t, func(o *Options) { o.Authorizer = rights{"system:serviceaccount:dev:builder": true} })
+	f.serve("tool", "any", echo)
+	for _, path := range []string{"/-/inbox", "/-/explain?namespace=prod&connector=tool&user=alice"} {
+		refused(t, f.do(sent{path: path, bearer: "orphan-token-0123456789"}), http.StatusUnauthorized, "Unauthenticated")
+		assert.Equal(t, http.StatusOK, f.do(sent{path: path, bearer: builderToken}).StatusCode)
+	}
+}

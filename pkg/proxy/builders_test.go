@@ -70,6 +70,13 @@ func (g *fakeGate) Decide(_ context.Context, use gate.Use) gate.Answer {
 	return a
 }
 
+func (g *fakeGate) Alive(_ context.Context, who *token.Identity) (reason, message string) {
+	if who.Pod != nil && who.Pod.UID == "" {
+		return approvalv1alpha1.ReasonUnauthenticated, "the token is no longer valid, because its Pod is gone"
+	}
+	return "", ""
+}
+
 func (g *fakeGate) Inbox(_ *token.Identity, after types.UID, limit int) ([]*approvalv1alpha1.ApprovalRequest, bool) {
 	at := 0
 	for i, check := range g.pending {
@@ -131,6 +138,11 @@ func (callers) Authenticate(_ context.Context, bearer string) (*token.Identity, 
 			Username: "system:serviceaccount:dev:builder", JTI: "jti-b", Expiry: expiry,
 			ServiceAccount: &token.ServiceAccount{Namespace: "dev", Name: "builder", UID: "sa-1"},
 			Pod:            &token.PodRef{Namespace: "dev", Name: "pod-1", UID: "pod-uid-1"},
+		}, nil
+	case "orphan-token-0123456789":
+		return &token.Identity{
+			Username: "system:serviceaccount:dev:builder", Expiry: expiry,
+			ServiceAccount: &token.ServiceAccount{Namespace: "dev", Name: "builder", UID: "sa-1"}, Pod: &token.PodRef{},
 		}, nil
 	case "unready-token-0123456789":
 		return nil, &token.Error{Reason: token.ReasonNotReady, Detail: "the signing keys cannot be read at the moment"}

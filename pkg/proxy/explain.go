@@ -121,6 +121,9 @@ func split(values []string) []string {
 
 // mayExplain is the right to ask about others. Without it the answer does not tell more than the caller may know.
 func (c *call) mayExplain() *refusal {
+	if no := c.alive(); no != nil {
+		return no
+	}
 	who := authz.UserInfo{Username: c.identity.Username, UID: c.identity.UID, Groups: c.identity.Groups, Extra: c.identity.Extra}
 	allowed, _, err := c.authz.Allowed(c.r.Context(), who, authz.ResourceAttributes{
 		Namespace: c.route.Namespace, Name: c.route.Name, Verb: connectorsv1alpha1.VerbExplain,

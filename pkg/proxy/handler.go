@@ -30,6 +30,8 @@ type Gate interface {
 	Connector(namespace, name string) (*gate.Connector, bool)
 	// Decide never fails: whatever cannot be told is a denial.
 	Decide(ctx context.Context, use gate.Use) gate.Answer
+	// Alive says why the caller's token does not count any more; the reason is empty if it counts. Decide looks by itself.
+	Alive(ctx context.Context, who *token.Identity) (reason, message string)
 	// Inbox lists the pending checks that the caller may answer, nearest deadline first.
 	Inbox(who *token.Identity, after types.UID, limit int) (items []*approvalv1alpha1.ApprovalRequest, more bool)
 	// Changed returns a channel that closes at the next change of what Decide reads.

@@ -44,6 +44,10 @@ const (
 )
 
 func (c *call) inbox() {
+	if no := c.alive(); no != nil {
+		c.deny(*no)
+		return
+	}
 	after, limit, no := c.page()
 	if no != nil {
 		c.deny(*no)

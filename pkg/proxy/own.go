@@ -38,6 +38,19 @@ func (c *call) serveOwn() {
 	}
 }
 
+// alive refuses a token that has died with its pod or service account.
+func (c *call) alive() *refusal {
+	reason, message := c.gate.Alive(c.r.Context(), c.identity)
+	if reason == "" {
+		return nil
+	}
+	no := &refusal{reason: reason, message: message}
+	if reason == approvalv1alpha1.ReasonOriginPending {
+		no.retryAfter = retrySoon
+	}
+	return no
+}
+
 func nothingHere(sentence string) refusal {
 	return refusal{reason: approvalv1alpha1.ReasonConnectorUnknown, message: sentence}
 }

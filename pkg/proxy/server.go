@@ -126,7 +126,7 @@ func (s *Server) mainServer() *http.Server {
 		MaxHeaderBytes: s.options.MaxHeaderBytes, ErrorLog: s.errorLog(),
 		// OPTIONS * is nobody's either: it is refused and logged as everything else.
 		DisableGeneralOptionsHandler: true,
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.GetCertificate},
+		TLSConfig:                    &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certs.GetCertificate},
 	}
 }
 

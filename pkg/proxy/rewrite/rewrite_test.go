@@ -123,7 +123,7 @@ func TestS11_CallersCredentialsAndIdentityNeverReachTheTool(t *testing.T) {
 		"Authorization", "Proxy-Authorization", "Cookie", "X-Remote-User", "X-Remote-Group", "X-Remote-Extra-Scopes", "X-Forwarded-User",
 		"X-Forwarded-For", "X-Forwarded-Client-Cert", "Forwarded", "X-Auth-Request-Email", "X-WEBAUTH-USER", "Private-Token", "Job-Token", "X-Real-IP",
 		"X_Remote_User", "X-Authorization", "Client-Cert", "X-Client-Cert-Subject", "X-Username", "X-Envoy-Original-Path", "X-Original-Host", "X-MS-Client-Principal-Name", "X-Goog-Iap-Jwt-Assertion", "X-Consumer-Username", "X-Proxy-User",
-		 "X-Remote_User", "Remote-User", "Ssl-Client-Verify", "Countersign-Verdict",
+		"X-Remote_User", "Remote-User", "Ssl-Client-Verify", "Countersign-Verdict",
 	} {
 		h.Set(name, "secret")
 	}
