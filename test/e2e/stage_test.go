@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -386,11 +387,11 @@ func (s *stage) eventually(what string, holds func() error) {
 func eventually(t testing.TB, what string, holds func() error) {
 	t.Helper()
 	var last error
-	ok := assert.Eventually(t, func() bool {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		last = holds()
-		return last == nil
-	}, timeout, 50*time.Millisecond)
-	if !ok {
+		return last == nil, nil
+	})
+	if err != nil {
 		t.Fatalf("never: %s: %v", what, last)
 	}
 }
