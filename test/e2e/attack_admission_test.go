@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,4 +89,22 @@ func TestS7_WhoCutsTheWayToHimselfMayNotAnswer(t *testing.T) {
 			refusedBy(t, s.answer("owner1", request, "owners", approvalv1alpha1.DecisionApprove), "creator")
 		})
 	}
+}
+
+// Whoever may edit a rule's labels and no more has garbage collection delete the rule.
+func TestS5_WhoMayNotDeleteARuleCannotHaveItCollected(t *testing.T) {
+	s := newStage(t)
+	rule := s.rule("owners", "ApprovalRequest", people(1))
+	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.prod, Name: "clerk"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{approvalv1alpha1.GroupVersion.Group}, Resources: []string{"resourcecheckrules"}, Verbs: []string{"get", "patch", "update"},
+	}}})
+	s.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.prod, Name: "clerk"}, Subjects: []rbacv1.Subject{group("clerks")},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "clerk"},
+	})
+	clerk, owner := plane.impersonating(t, "clerk", "clerks"), plane.as(t, "admin")
+	dead := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"none"}]}}`))
+	refusedBy(t, clerk.Patch(s.ctx, rule.DeepCopy(), dead), "metadata.ownerReferences", "delete")
+	require.NoError(t, clerk.Patch(s.ctx, rule.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"a"}}}`))))
+	require.NoError(t, owner.Patch(s.ctx, rule.DeepCopy(), dead), "who may delete the rule may")
 }

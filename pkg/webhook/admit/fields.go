@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -93,6 +94,14 @@ func KeepOwnership(u, old *unstructured.Unstructured, caller *Caller) {
 		}
 	}
 	u.SetFinalizers(kept)
+}
+
+// GainsOwner tells that garbage collection could delete an object where it could not before: once every owner that it names
+// is gone, or was never there.
+func GainsOwner(now, before metav1.Object) bool {
+	return slices.ContainsFunc(now.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
+		return !slices.ContainsFunc(before.GetOwnerReferences(), func(had metav1.OwnerReference) bool { return had.UID == owner.UID })
+	})
 }
 
 // collectors are the names of garbage collection: the controller manager runs it under an account of its own or not.

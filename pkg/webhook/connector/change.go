@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
@@ -125,20 +124,10 @@ func (c *change) guarded() string {
 			return f.path
 		}
 	}
-	if !c.created && c.gainsOwner() {
+	if !c.created && admit.GainsOwner(&c.new, &c.old) {
 		return "metadata.ownerReferences"
 	}
 	return ""
-}
-
-// gainsOwner tells that garbage collection could delete the connector where it could not before.
-func (c *change) gainsOwner() bool {
-	for _, owner := range c.new.OwnerReferences {
-		if !slices.ContainsFunc(c.old.OwnerReferences, func(had metav1.OwnerReference) bool { return had.UID == owner.UID }) {
-			return true
-		}
-	}
-	return false
 }
 
 func (c *change) differs(f field) bool { return !same(f.of(&c.old.Spec), f.of(&c.new.Spec)) }

@@ -188,6 +188,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestS5_OwnersOfARuleAreGainedByWhoMayDeleteIt(t *testing.T) {
+	owned := `{metadata: {ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: x, uid: "%s"}]}}`
+	had := ruleWith(t, fmt.Sprintf(owned, "1"))
+	h := newHarness(t)
+	old, _, err := h.write(had, nil)
+	require.NoError(t, err)
+
+	h.access.asked = nil
+	_, _, err = h.write(ruleWith(t, fmt.Sprintf(owned, "2")), old)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"olga delete resourcecheckrules prod/push"}, h.access.asked)
+
+	h.access.refuse = true
+	_, _, err = h.write(ruleWith(t, fmt.Sprintf(owned, "2")), old)
+	require.ErrorContains(t, err, "added to only by who may delete it")
+	_, _, err = h.write(ruleWith(t, fmt.Sprintf(owned, "1")), old)
+	require.NoError(t, err, "what it had stays")
+	_, _, err = h.write(ruleWith(t, `{}`), old)
+	require.NoError(t, err, "garbage collection takes owners off")
+	h.access.err = errors.New("away")
+	_, _, err = h.write(ruleWith(t, fmt.Sprintf(owned, "2")), old)
+	require.ErrorContains(t, err, "try again")
+}
+
 func TestLabelsAloneNeedNoRight(t *testing.T) {
 	h := newHarness(t)
 	old, _, err := h.write(ruleWith(t, `{}`), nil)

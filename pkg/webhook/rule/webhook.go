@@ -93,8 +93,13 @@ func (w *Webhook) Validate(ctx context.Context, r *admit.Review) error {
 	if err := admit.Untouched(r.Object, want, asserted); err != nil {
 		return err
 	}
-	if r.Operation == admissionv1.Update && equality.Semantic.DeepEqual(r.Object.Object["spec"], r.Old.Object["spec"]) {
-		return nil
+	if r.Operation == admissionv1.Update {
+		if err := w.mayHaveCollected(ctx, r); err != nil {
+			return err
+		}
+		if equality.Semantic.DeepEqual(r.Object.Object["spec"], r.Old.Object["spec"]) {
+			return nil
+		}
 	}
 	rule := &approvalv1alpha1.ResourceCheckRule{}
 	if err := admit.Decode(r.Object, rule); err != nil {
@@ -143,6 +148,27 @@ func (w *Webhook) mayUse(ctx context.Context, caller *admit.Caller, rule *approv
 		return admit.Because(approvalv1alpha1.ReasonNotPermitted, fmt.Sprintf(
 			"you lack the verb %q on checkkinds %s in namespace %s: ask an administrator of the namespace for that right, or use another kind of check",
 			approvalv1alpha1.VerbUse, name, rule.Namespace))
+	}
+	return nil
+}
+
+// mayHaveCollected keeps whoever may edit a rule and not delete it from giving it an owner that is gone: garbage collection
+// would delete it for him, and open what it guards.
+func (w *Webhook) mayHaveCollected(ctx context.Context, r *admit.Review) error {
+	if !admit.GainsOwner(r.Object, r.Old) {
+		return nil
+	}
+	allowed, _, err := w.Access.Allowed(ctx, r.Caller.UserInfo, authz.ResourceAttributes{
+		Group: approvalv1alpha1.GroupVersion.Group, Version: approvalv1alpha1.GroupVersion.Version, Resource: "resourcecheckrules",
+		Verb: "delete", Namespace: r.Namespace, Name: r.Object.GetName(),
+	})
+	if err != nil {
+		return admit.Unavailable("it cannot be told now whether you may delete this rule: try again in a moment", err)
+	}
+	if !allowed {
+		return admit.Because(approvalv1alpha1.ReasonNotPermitted, fmt.Sprintf(
+			"metadata.ownerReferences of the rule %s/%s are added to only by who may delete it, because a rule goes with its owner: leave them as they are, or ask an owner of the namespace",
+			r.Namespace, r.Object.GetName()))
 	}
 	return nil
 }
