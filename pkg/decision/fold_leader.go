@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/fingerprint"
@@ -85,27 +84,4 @@ func EndedKey(equals []*approvalv1alpha1.ResourceCheckRequest) string {
 	}
 	slices.Sort(ended)
 	return strings.Join(ended, " ")
-}
-
-// LastEnded is the UID of the request that ended last among those with one fingerprint, by recorded times; empty if none
-// did.
-func LastEnded(equals []*approvalv1alpha1.ResourceCheckRequest) types.UID {
-	var last *approvalv1alpha1.ResourceCheckRequest
-	for _, r := range equals {
-		if r.Status.Ended != nil && (last == nil || endedAfter(r, last)) {
-			last = r
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return last.UID
-}
-
-func endedAfter(a, b *approvalv1alpha1.ResourceCheckRequest) bool {
-	return cmp.Or(
-		a.Status.Ended.At.Compare(b.Status.Ended.At.Time),
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.UID, b.UID),
-	) > 0
 }

@@ -94,18 +94,3 @@ func TestEndedKey(t *testing.T) {
 	assert.NotEqual(t, one, two, "also when both ended in the same second")
 	assert.Equal(t, two, EndedKey([]*approvalv1alpha1.ResourceCheckRequest{b, a}), "in any order")
 }
-
-func TestLastEnded(t *testing.T) {
-	at := func(d time.Duration) requestEdit {
-		return func(r *approvalv1alpha1.ResourceCheckRequest) {
-			r.Status.Ended = &approvalv1alpha1.Ended{At: metav1.NewTime(foldStart.Add(d))}
-		}
-	}
-	assert.Empty(t, LastEnded([]*approvalv1alpha1.ResourceCheckRequest{makeEqual("live", 0)}))
-	equals := []*approvalv1alpha1.ResourceCheckRequest{
-		makeEqual("b", 0, at(time.Hour)), makeEqual("c", 0, at(time.Hour)), makeEqual("a", 0, at(0)), makeEqual("z", time.Minute, at(time.Hour)),
-	}
-	assert.Equal(t, types.UID("c"), LastEnded(equals), "ties do not depend on the order")
-	equals[0], equals[1] = equals[1], equals[0]
-	assert.Equal(t, types.UID("c"), LastEnded(equals))
-}

@@ -77,7 +77,7 @@ func (h *history) forbids(driven bool, now time.Time) error {
 	if !driven || h.leader(now) != nil {
 		return nil
 	}
-	if last := h.lastEnded(); last != nil && last.Status.Ended.Reason == approvalv1alpha1.ReasonChecksRejected {
+	if last := h.standingRejection(); last != nil {
 		return admit.Because(approvalv1alpha1.ReasonChecksRejected, fmt.Sprintf(
 			"%s/%s was rejected, which is final for the pods and tasks of this run: who started the run may ask anew (%s)",
 			last.Namespace, last.Name, plaintext.Line(last.Status.Ended.Message, maxMessage)))
@@ -97,14 +97,23 @@ func (h *history) heldBack(now time.Time) *approvalv1alpha1.ResourceCheckRequest
 	return nil
 }
 
-func (h *history) lastEnded() *approvalv1alpha1.ResourceCheckRequest {
-	last := decision.LastEnded(h.equals)
+// standingRejection is the last rejection, unless a person asked anew since. What programs ask for and end meanwhile, such
+// as another use, lifts no rejection.
+func (h *history) standingRejection() *approvalv1alpha1.ResourceCheckRequest {
+	var last *approvalv1alpha1.ResourceCheckRequest
 	for _, r := range h.equals {
-		if last != "" && r.UID == last {
-			return r
+		rejected := r.Status.Ended != nil && r.Status.Ended.Reason == approvalv1alpha1.ReasonChecksRejected
+		if rejected && (last == nil || r.Status.Ended.At.After(last.Status.Ended.At.Time)) {
+			last = r
 		}
 	}
-	return nil
+	if last != nil && slices.ContainsFunc(h.equals, func(r *approvalv1alpha1.ResourceCheckRequest) bool {
+		by := r.Spec.RequestedBy
+		return by != nil && !admit.IsServiceAccount(by.Username) && r.CreationTimestamp.After(last.Status.Ended.At.Time)
+	}) {
+		return nil
+	}
+	return last
 }
 
 // name is that of the live request that asks just the same, if there is one, so that the API server answers with its

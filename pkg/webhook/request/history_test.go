@@ -126,6 +126,40 @@ func TestRejectionIsFinalForPods(t *testing.T) {
 	assert.Equal(t, anew.Name, joined.Name)
 }
 
+func TestARejectionStaysFinalForPodsThatEndOtherRequests(t *testing.T) {
+	at := func(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(d)) }
+	tests := map[string]struct {
+		created time.Duration
+		by      string
+		want    string
+	}{
+		"asked before the rejection and revoked after it": {-time.Hour, "alice", "final for the pods and tasks of this run"},
+		"a pod joined what the creator asks":              {-time.Second, "system:serviceaccount:apps:deployer", "final for the pods and tasks of this run"},
+		"asked by the creator since":                      {-time.Second, "alice", ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t, connector())
+			_, _, pod := h.pipeline()
+			byPod := serviceAccountUser("deployer", "j", pod)
+			other, err := h.create(byPod, ask(t, `spec: {use: {operations: [Read]}}`))
+			require.NoError(t, err)
+			rejected, err := h.create(byPod, ask(t, ""))
+			require.NoError(t, err)
+			h.store(rejected, ended(approvalv1alpha1.ReasonChecksRejected, 0), func(r *approvalv1alpha1.ResourceCheckRequest) { r.CreationTimestamp = at(-time.Hour) })
+			h.store(other, ended(approvalv1alpha1.ReasonRevoked, 0), func(r *approvalv1alpha1.ResourceCheckRequest) {
+				r.CreationTimestamp, r.Status.Ended.At, r.Spec.RequestedBy.Username = at(tc.created), at(0), tc.by
+			})
+			_, err = h.create(byPod, ask(t, ""))
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
 func TestOtherEndsAreNotFinalForPods(t *testing.T) {
 	h := newHarness(t, connector())
 	_, _, pod := h.pipeline()
