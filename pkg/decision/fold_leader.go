@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/fingerprint"
 )
