@@ -260,6 +260,16 @@ func (x *exchange) isRealm(u *url.URL) bool {
 	return u.User == nil && slices.Contains(x.realms, bare.String())
 }
 
+// isListed is isRealm for what callers ask: servers take a path with and without a slash at its end for the same, and
+// decode it.
+func (x *exchange) isListed(u *url.URL) bool {
+	return slices.ContainsFunc(x.realms, func(realm string) bool {
+		listed, err := url.Parse(realm)
+		return err == nil && strings.EqualFold(u.Host, listed.Host) &&
+			strings.TrimSuffix(u.Path, "/") == strings.TrimSuffix(listed.Path, "/")
+	})
+}
+
 // guard lets the registry client reach the registry's own address and listed token services, and follow nothing.
 type guard struct{ *exchange }
 

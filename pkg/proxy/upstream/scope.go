@@ -29,10 +29,19 @@ func scopeOf(o operation.Operation) string {
 		return "registry:catalog:*"
 	}
 	repository := repositoryOf(segments[1:])
-	if repository == "" {
+	if !isRepository(repository) {
 		return ""
 	}
 	return "repository:" + repository + ":" + actions(o)
+}
+
+// isRepository keeps out the signs that part scopes: by them a name would ask for more than itself. No repository has
+// them (distribution specification, "Pulling manifests").
+func isRepository(name string) bool {
+	foreign := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-/", r)
+	}
+	return name != "" && !strings.ContainsFunc(name, foreign)
 }
 
 // repositoryOf reads from the end, because repositories and tags may be called like the words of the API.

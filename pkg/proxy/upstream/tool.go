@@ -83,11 +83,20 @@ func (t *trip) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (t *trip) send(req *http.Request) (*http.Response, error) {
+	x := t.tool.exchange
 	switch {
-	case t.extension == "" && t.tool.isTokenService(req.URL):
+	case t.tool.isTokenService(req.URL):
 		return nil, errTokenService
-	case t.extension == "" && t.tool.exchange != nil:
-		return t.tool.exchange.roundTrip(req, t.operations)
+	case x != nil && t.extension == "":
+		return x.roundTrip(req, t.operations)
+	case x != nil && x.isOwn(req.URL):
+		c, err := x.challenged(req.Context())
+		if err != nil {
+			return nil, err
+		}
+		if c.isTokenService(req.URL) {
+			return nil, errTokenService
+		}
 	}
 	t.tool.credential.apply(req.Header)
 	return t.tool.transport.RoundTrip(req)
@@ -96,10 +105,13 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 // harborTokens is where Harbor hands out tokens for its registry.
 const harborTokens = "/service/token"
 
-// isTokenService knows Harbor's token service without being told by a challenge.
+// isTokenService knows the listed token services, and Harbor's own without being told by a challenge, by whatever address of
+// the connector they are reached.
 func (t *Tool) isTokenService(u *url.URL) bool {
-	return t.class == operation.Harbor &&
-		strings.TrimSuffix(u.Path, "/") == strings.TrimSuffix(t.targets[0].URL.Path, "/")+harborTokens
+	base := t.targets[0].URL
+	harbors := t.class == operation.Harbor && strings.EqualFold(u.Host, base.Host) &&
+		strings.TrimSuffix(u.Path, "/") == strings.TrimSuffix(base.Path, "/")+harborTokens
+	return harbors || t.exchange != nil && t.exchange.isListed(u)
 }
 
 // exchangeFor gives registries with a basic credential, or none, their token exchange. It is kept as long as neither credential
