@@ -135,8 +135,8 @@ func run(ctx context.Context, out io.Writer, o options) error {
 		return err
 	}
 	if b.foreign > quiet {
-		b.say("\nOther processes took %.0f %% of the processor time while the proxies were loaded, so ratios of throughput are\n"+
-			"chance; those of processor time hold better. Measure on a machine that does nothing else.", 100*b.foreign)
+		b.say("\nOther processes took %.0f %% of the processor time while the proxies were loaded, so ratios of throughput and\n"+
+			"times of waiting are chance; ratios of processor time hold better. Measure on a machine that does nothing else.", 100*b.foreign)
 	}
 	return nil
 }
