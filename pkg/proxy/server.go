@@ -179,14 +179,18 @@ func (s *Server) drain(ctx context.Context, main *http.Server) {
 	s.options.Log.Info("Shutting down", "delay", s.options.DrainDelay, "timeout", s.options.DrainTimeout)
 	s.wait(ctx, s.options.DrainDelay, func() bool { return false })
 	shutdown, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var sent atomic.Bool
 	go func() {
 		// Upgraded connections are not waited for by this; idle is.
 		_ = main.Shutdown(shutdown)
+		sent.Store(true)
 	}()
 	s.wait(ctx, s.options.DrainTimeout, s.idle)
-	cancel()
 	s.handler.CutStreams()
 	s.wait(ctx, cutTimeout, s.idle)
+	// The end of an answer is sent after its handler has returned.
+	s.wait(ctx, cutTimeout, sent.Load)
 }
 
 func (s *Server) idle() bool { return s.handler.serving.Load() == 0 }
