@@ -12,17 +12,18 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/quorum"
 )
 
-// InitialWaiting is whom a check waits for before anybody answered. It is known at once for ApprovalRequests, so the
-// first status that tells of the check is already the one that stays until somebody answers.
-func (k *Kind) InitialWaiting(check *unstructured.Unstructured) []duckv1alpha1.CheckWaiting {
+// Initial is whom a check waits for before anybody answered, and the sentence that says so. Both are known at once for
+// ApprovalRequests, so the first status that tells of the check is already the one that stays until somebody answers.
+func (k *Kind) Initial(check *unstructured.Unstructured) (waiting []duckv1alpha1.CheckWaiting, message string) {
 	if k.gvk.GroupKind() != builtIn(kindApprovalRequest) {
-		return nil
+		return nil, ""
 	}
 	var spec approvalv1alpha1.ApprovalRequestSpec
 	if decode(check.Object, "spec", &spec) != nil {
-		return nil
+		return nil, ""
 	}
-	return quorum.Count(quorum.Input{Spec: &spec}).WaitingFor
+	outcome := quorum.Count(quorum.Input{Spec: &spec})
+	return outcome.WaitingFor, outcome.Message
 }
 
 // Deadline is when a check made now from this template is given up if nobody answers; nil if its kind has no time-out

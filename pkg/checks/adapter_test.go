@@ -17,13 +17,16 @@ func asBuiltIn(kind string) func(*approvalv1alpha1.CheckKind) {
 	}
 }
 
-func TestInitialWaiting(t *testing.T) {
+func TestInitial(t *testing.T) {
 	check := parse(t, `{"spec":{"policies":[{"name":"owners","approvers":[{"type":"Group","name":"prod-owners"}],"numberOfApprovalsRequired":2}]}}`)
-	assert.Equal(t,
-		[]duckv1alpha1.CheckWaiting{{Kind: duckv1alpha1.WaitingForGroup, Name: "prod-owners", Missing: 2}},
-		compile(t, asBuiltIn(kindApprovalRequest)).InitialWaiting(check))
-	assert.Empty(t, compile(t).InitialWaiting(check), "nothing is known of a foreign kind")
-	assert.Empty(t, compile(t, asBuiltIn(kindApprovalRequest)).InitialWaiting(parse(t, `{"spec":{"policies":"all"}}`)))
+	waiting, message := compile(t, asBuiltIn(kindApprovalRequest)).Initial(check)
+	assert.Equal(t, []duckv1alpha1.CheckWaiting{{Kind: duckv1alpha1.WaitingForGroup, Name: "prod-owners", Missing: 2}}, waiting)
+	assert.NotEmpty(t, message)
+	waiting, message = compile(t).Initial(check)
+	assert.Empty(t, waiting, "nothing is known of a foreign kind")
+	assert.Empty(t, message)
+	waiting, _ = compile(t, asBuiltIn(kindApprovalRequest)).Initial(parse(t, `{"spec":{"policies":"all"}}`))
+	assert.Empty(t, waiting)
 }
 
 func TestDeadline(t *testing.T) {

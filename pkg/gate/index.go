@@ -33,6 +33,8 @@ type index struct {
 	rules      *cowMap[objectKey, *ruleSet]
 	requests   *cowMap[fingerprint.Key, []*decision.Request]
 	accounts   *cowMap[types.NamespacedName, types.UID]
+	// people holds the UID under which a user last asked.
+	people *cowMap[string, string]
 
 	// Where a rule or request stands, to find it again when it changes or goes. Writers only.
 	mu        sync.Mutex
@@ -46,6 +48,7 @@ func newIndex() *index {
 		rules:      newCowMap[objectKey, *ruleSet](),
 		requests:   newCowMap[fingerprint.Key, []*decision.Request](),
 		accounts:   newCowMap[types.NamespacedName, types.UID](),
+		people:     newCowMap[string, string](),
 		ruleAt:     map[types.NamespacedName]objectKey{},
 		requestAt:  map[types.NamespacedName]fingerprint.Key{},
 	}
@@ -147,6 +150,7 @@ func (x *index) setRequest(u *unstructured.Unstructured) {
 		x.forgetRequest(name, u.GetUID())
 		return
 	}
+	x.setPerson(typed.Spec.Context.Subject)
 	x.mu.Lock()
 	old, known := x.requestAt[name]
 	x.requestAt[name] = request.Key
@@ -157,6 +161,22 @@ func (x *index) setRequest(u *unstructured.Unstructured) {
 	x.requests.Update(request.Key, func(all []*decision.Request) ([]*decision.Request, bool) {
 		return newestFirst(append(othersThan(name, all), request)), true
 	})
+}
+
+func (x *index) setPerson(subject *approvalv1alpha1.Subject) {
+	if subject.Kind != approvalv1alpha1.SubjectUser || subject.UID == "" {
+		return
+	}
+	if uid, known := x.people.Get(subject.Name); !known || uid != subject.UID {
+		x.people.Set(subject.Name, subject.UID)
+	}
+}
+
+// PersonUID is the UID under which a user last asked for anything; empty if no issuer maps one or he never asked. It is
+// for looking at somebody's requests without his token, never for letting him in.
+func (x *index) PersonUID(username string) string {
+	uid, _ := x.people.Get(username)
+	return uid
 }
 
 func (x *index) forgetRequest(name types.NamespacedName, _ types.UID) {

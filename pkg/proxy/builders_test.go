@@ -88,6 +88,8 @@ func (g *fakeGate) Inbox(_ *token.Identity, after types.UID, limit int) ([]*appr
 	return g.pending[at:end], end < len(g.pending)
 }
 
+func (g *fakeGate) PersonUID(string) string { return "" }
+
 func (g *fakeGate) Changed() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

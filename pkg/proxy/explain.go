@@ -66,7 +66,7 @@ func (c *call) explain() {
 	c.operations, bad = classify(connector, q.request)
 	who := c.identity
 	if q.user != "" {
-		who = &token.Identity{Username: q.user, Groups: append(q.groups, groupAuthenticated)}
+		who = &token.Identity{Username: q.user, UID: c.gate.PersonUID(q.user), Groups: append(q.groups, groupAuthenticated)}
 		if no := c.mayExplain(); no != nil {
 			c.deny(*no)
 			return

@@ -34,6 +34,8 @@ type Gate interface {
 	Alive(ctx context.Context, who *token.Identity) (reason, message string)
 	// Inbox lists the pending checks that the caller may answer, nearest deadline first.
 	Inbox(who *token.Identity, after types.UID, limit int) (items []*approvalv1alpha1.ApprovalRequest, more bool)
+	// PersonUID is the UID under which a user last asked; empty if none is known.
+	PersonUID(username string) string
 	// Changed returns a channel that closes at the next change of what Decide reads.
 	Changed() <-chan struct{}
 }

@@ -124,6 +124,10 @@ func TestExplainTellsOwnersAboutOthers(t *testing.T) {
 	cli(t, "owner1", args("strangers")...).ends(t, exitNotFound, approvalv1alpha1.ReasonConnectorUnknown)
 	cli(t, "developer", "explain", theConnector, "-n", s.prod).succeeds(t, "allowed")
 	assert.Zero(t, s.reached.Load(), "explaining touches no tool")
+
+	s.approve(s.mustAsk(plane.as(t, "developer")), "owners", 1)
+	s.allowed(plane.token(t, "developer"), "PUT", "/app")
+	cli(t, "owner1", args("developers")...).succeeds(t, "allowed")
 }
 
 // inbox is what waits for a person's answer, as namespace/name of the requests.

@@ -203,8 +203,8 @@ func (c *Controller) readCheck(ctx context.Context, kind *checks.Kind, live *uns
 
 func readStatus(kind *checks.Kind, live *unstructured.Unstructured) (status duckStatus) {
 	status = kind.Read(live)
-	if status.State == pendingState && len(status.WaitingFor) == 0 {
-		status.WaitingFor = kind.InitialWaiting(live)
+	if status.State == pendingState && len(status.WaitingFor) == 0 && status.Message == "" {
+		status.WaitingFor, status.Message = kind.Initial(live)
 	}
 	return status
 }
