@@ -19,6 +19,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
 )
 
 const (
@@ -28,7 +29,8 @@ const (
 	excerptLimit = 2048
 )
 
-// awaitReady waits until every connector and rule in prod is Ready in its present generation.
+// awaitReady waits until every connector and rule in prod is Ready in its present generation, and until runs that are
+// made from now on count.
 func (e *environment) awaitReady(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(approvalv1alpha1.AddToScheme(scheme))
@@ -39,10 +41,29 @@ func (e *environment) awaitReady(ctx context.Context) error {
 	}
 	var missing error
 	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
-		missing = notReady(ctx, reader)
+		missing = errors.Join(notReady(ctx, reader), e.notBelieved(ctx))
 		return missing == nil, nil
 	})
 	return errors.Join(err, missing)
+}
+
+// epochSettles is how long after the epoch an object must be made to count: creation times have whole seconds.
+const epochSettles = time.Second
+
+// notBelieved tells why the creators of objects that are made now would not be believed yet.
+func (e *environment) notBelieved(ctx context.Context) error {
+	epoch, err := e.cluster.Client().CoreV1().ConfigMaps(namespaceSystem).Get(ctx, guarded.EpochName, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("the controller has not seen the admission policies in force yet: %w", err)
+	}
+	since, err := time.Parse(time.RFC3339, epoch.Data["since"])
+	if err != nil {
+		return fmt.Errorf("the epoch in ConfigMap %s is no time: %w", guarded.EpochName, err)
+	}
+	if time.Now().Truncate(time.Second).Before(since.Add(epochSettles)) {
+		return fmt.Errorf("creator records count from %s on", since)
+	}
+	return nil
 }
 
 func notReady(ctx context.Context, reader client.Reader) error {
