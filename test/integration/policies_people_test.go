@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,11 +61,6 @@ func refusedByPolicy(t testing.TB, err error, words string) {
 	if assert.ErrorContains(t, err, policyDenied) {
 		assert.ErrorContains(t, err, words)
 	}
-}
-
-func refusedByRBAC(t testing.TB, err error) {
-	t.Helper()
-	assert.Truef(t, apierrors.IsForbidden(err) && !strings.Contains(err.Error(), policyDenied), "want a refusal by RBAC: %v", err)
 }
 
 // reread returns the object as it is stored.
@@ -152,10 +146,6 @@ func ruleFor(namespace, name string) *approvalv1alpha1.ResourceCheckRule {
 			CheckTemplate: approvalv1alpha1.CheckTemplate{APIVersion: "approval.alaudadevops.io/v1alpha1", Kind: "ApprovalRequest"},
 		},
 	}
-}
-
-func setReady(conditions *[]metav1.Condition) {
-	apimeta.SetStatusCondition(conditions, metav1.Condition{Type: approvalv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Forged"})
 }
 
 // tenantToo is another user with the same rights as tenant.

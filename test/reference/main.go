@@ -3,7 +3,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,13 +14,17 @@ import (
 )
 
 func main() {
-	if err := run(os.Stdout, "config/crd/bases"); err != nil {
+	var out strings.Builder
+	if err := run(&out, "config/crd/bases"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if _, err := os.Stdout.WriteString(out.String()); err != nil {
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, dir string) error {
+func run(out *strings.Builder, dir string) error {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func read(path string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return crd, nil
 }
 
-func describe(out io.Writer, crd *apiextensionsv1.CustomResourceDefinition) {
+func describe(out *strings.Builder, crd *apiextensionsv1.CustomResourceDefinition) {
 	version := crd.Spec.Versions[0]
 	root := version.Schema.OpenAPIV3Schema
 	fmt.Fprintf(out, "\n## %s\n\n`%s/%s`, %s, short name `%s`. %s\n", crd.Spec.Names.Kind, crd.Spec.Group, version.Name,
@@ -67,7 +70,7 @@ func describe(out io.Writer, crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-func fields(out io.Writer, prefix string, schema *apiextensionsv1.JSONSchemaProps) {
+func fields(out *strings.Builder, prefix string, schema *apiextensionsv1.JSONSchemaProps) {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field := schema.Properties[name]
 		path := prefix + name
