@@ -79,7 +79,7 @@ func (c *Cluster) apply(ctx context.Context, applier client.Client, object *unst
 	late := c.processes.await(ctx, "applying "+describe(object), func(ctx context.Context) error {
 		attempt := object.DeepCopy() // a failed call may empty the object
 		err = applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(attempt), client.FieldOwner(fieldOwner), client.ForceOwnership)
-		if apierrors.IsServiceUnavailable(err) {
+		if passes(err) {
 			return err
 		}
 		return nil
@@ -91,6 +91,13 @@ func (c *Cluster) apply(ctx context.Context, applier client.Client, object *unst
 		return fmt.Errorf("%s cannot be applied: %w", describe(object), err)
 	}
 	return nil
+}
+
+// passes tells an error that passes by itself: new kinds are not known everywhere at once, and neither is the
+// certificate of a webhook that has just begun to serve.
+func passes(err error) bool {
+	return apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
 }
 
 func describe(object *unstructured.Unstructured) string {
