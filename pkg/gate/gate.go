@@ -37,7 +37,7 @@ type Guard interface {
 	OnChange(handler func())
 }
 
-// Options are what a Gate is made of; all are required but Staleness and Origin.
+// Options are what a Gate is made of; all are required but Watches, Staleness and Origin.
 type Options struct {
 	Clock      clock.WithTicker
 	Dynamic    dynamic.Interface
@@ -45,6 +45,8 @@ type Options struct {
 	Mapper     apimeta.RESTMapper
 	Authorizer *authz.Authorizer
 	Guard      Guard
+	// Watches wraps the clients of everything that the gate reads; without, a broken watch goes unseen.
+	Watches *Watches
 	// Epoch is the moment from which on creator records are believed; zero means never.
 	Epoch func() time.Time
 	// Origin says which controllers create what; the zero value is origin.DefaultConfig.
@@ -66,6 +68,7 @@ type Gate struct {
 	climber   *origin.Climber
 	obituary  *obituary
 	heartbeat *heartbeat
+	watches   *Watches
 	inbox     *inbox
 	changes   *changes
 	mirrors   []*mirror
@@ -81,6 +84,10 @@ func New(o Options) *Gate {
 	if staleness == 0 {
 		staleness = DefaultStaleness
 	}
+	watches := o.Watches
+	if watches == nil {
+		watches = NewWatches(o.Clock)
+	}
 	watched := origin.NewCache(o.Clock, o.Dynamic, o.Mapper, config)
 	g := &Gate{
 		index: newIndex(), clock: o.Clock, authz: o.Authorizer, guard: o.Guard, origin: watched,
@@ -89,6 +96,7 @@ func New(o Options) *Gate {
 		heartbeat: &heartbeat{
 			client: o.Kubernetes, clock: o.Clock, namespace: o.Namespace, name: o.Name, staleness: staleness,
 		},
+		watches: watches,
 		inbox:   newInbox(),
 		changes: newChanges(),
 	}
@@ -170,6 +178,9 @@ func (g *Gate) shut() *refusal {
 		return &refusal{approvalv1alpha1.ReasonUnguarded, why}
 	}
 	if err := g.heartbeat.Check(g.clock.Now()); err != nil {
+		return &refusal{approvalv1alpha1.ReasonStale, err.Error()}
+	}
+	if err := g.watches.Check(g.clock.Now(), g.heartbeat.staleness); err != nil {
 		return &refusal{approvalv1alpha1.ReasonStale, err.Error()}
 	}
 	return nil

@@ -40,6 +40,7 @@ type parts struct {
 	watcher  *guarded.Watcher
 	epoch    *guarded.EpochReader
 	authz    *authz.Authorizer
+	watches  *gate.Watches
 	gate     *gate.Gate
 	verifier *token.Verifier
 	reviewer *token.Reviewer
@@ -76,9 +77,11 @@ func Run(ctx context.Context, config *rest.Config, options Options) error {
 func newParts(ctx context.Context, config *rest.Config, options Options) (*parts, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	p := &parts{options: options, config: config}
+	p := &parts{options: options, config: rest.CopyConfig(config)}
+	p.watches = gate.NewWatches(p.clock)
+	p.config.Wrap(p.watches.Wrap)
 	var err error
-	if p.client, err = kubernetes.NewForConfig(config); err != nil {
+	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
 		return nil, err
 	}
 	p.watcher = guarded.NewWatcher(p.client)
@@ -113,8 +116,8 @@ func (p *parts) addGate(context.Context) error {
 		}
 	}
 	p.gate = gate.New(gate.Options{
-		Clock: p.clock, Dynamic: dyn, Kubernetes: p.client, Mapper: mapper, Authorizer: p.authz, Guard: p.watcher, Epoch: p.epoch.Since,
-		Origin: &table, Namespace: p.options.Namespace, Name: p.options.LeaseName, Staleness: p.options.Staleness,
+		Clock: p.clock, Dynamic: dyn, Kubernetes: p.client, Mapper: mapper, Authorizer: p.authz, Guard: p.watcher, Watches: p.watches,
+		Epoch: p.epoch.Since, Origin: &table, Namespace: p.options.Namespace, Name: p.options.LeaseName, Staleness: p.options.Staleness,
 	})
 	return nil
 }
