@@ -168,7 +168,7 @@ func (f *facts) question(request *approvalv1alpha1.ResourceCheckRequest, rule *a
 	spec := &request.Spec
 	q := &approvalv1alpha1.CheckRequest{
 		Ref:    approvalv1alpha1.RequestReference{Namespace: request.Namespace, Name: request.Name, UID: request.UID},
-		Object: *objectOf(request), Person: f.person, Use: spec.Use, Reason: spec.Reason,
+		Object: *objectOf(request), Person: f.person, Use: spelledOut(spec.Use), Reason: spec.Reason,
 		Duration: grantedFor(spec, rule).String(), Context: f.hops, Pipeline: f.pipeline, Parameters: f.parameters,
 		Deadline: notLaterThanUse(deadline, spec.TimeRange), Rule: *rule, Excluded: f.excluded, UnknownCreator: f.unknown,
 	}
@@ -179,6 +179,14 @@ func (f *facts) question(request *approvalv1alpha1.ResourceCheckRequest, rule *a
 		q.RequestedBy = *spec.RequestedBy
 	}
 	return q
+}
+
+// spelledOut says what an absent use means, because approvers should not have to know.
+func spelledOut(use *approvalv1alpha1.OperationSelector) *approvalv1alpha1.OperationSelector {
+	if use == nil {
+		return &approvalv1alpha1.OperationSelector{Operations: []approvalv1alpha1.OperationClass{approvalv1alpha1.OperationWrite}}
+	}
+	return use
 }
 
 // grantedFor is how long the grant would last at most.
@@ -201,7 +209,7 @@ func notLaterThanUse(deadline *metav1.Time, asked *approvalv1alpha1.TimeRange) *
 func contextOf(request *approvalv1alpha1.ResourceCheckRequest, rule string) *approvalv1alpha1.CheckContext {
 	spec := &request.Spec
 	c := &approvalv1alpha1.CheckContext{
-		Object: *objectOf(request), Resource: spec.Context.Resource, Use: spec.Use, Reason: spec.Reason, Rule: rule,
+		Object: *objectOf(request), Resource: spec.Context.Resource, Use: spelledOut(spec.Use), Reason: spec.Reason, Rule: rule,
 	}
 	if spec.Context.Subject != nil {
 		c.Subject = *spec.Context.Subject
