@@ -21,7 +21,7 @@ const module = "github.com/AlaudaDevops/countersign/"
 var layers = [][]string{
 	{"apis"},
 	{"pkg/fingerprint", "pkg/operation", "pkg/quorum", "pkg/decision", "pkg/attribution", "pkg/plaintext"},
-	{"pkg/checks", "pkg/archive", "pkg/authz", "pkg/directory", "pkg/origin", "pkg/token", "config/policies"},
+	{"pkg/checks", "pkg/archive", "pkg/authz", "pkg/directory", "pkg/login", "pkg/origin", "pkg/token", "config/policies"},
 	{"pkg/gate"},
 	{"pkg/controller", "pkg/webhook", "pkg/proxy", "pkg/csi", "pkg/cli"},
 	{"cmd", "test"},

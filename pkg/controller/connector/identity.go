@@ -16,18 +16,20 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/login"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 )
 
 // inspectIdentity finds out as whom the tool knows the connector. That name matters: whatever it creates was
 // created by nobody in particular.
-func (c *Controller) inspectIdentity(ctx context.Context, connector *connectorsv1alpha1.Connector, secret *corev1.Secret, ca []byte) finding {
+func (c *Controller) inspectIdentity(ctx context.Context, connector *connectorsv1alpha1.Connector, credential *login.Credential, ca []byte) finding {
 	if connector.Spec.ConnectorClassName != operation.Kubernetes {
-		return identified(value(secret, corev1.BasicAuthUsernameKey))
+		username, _, _ := credential.Basic()
+		return identified(username)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
-	cluster, err := kubernetes.NewForConfig(c.loginConfig(connector, secret, ca))
+	cluster, err := kubernetes.NewForConfig(c.loginConfig(connector, credential, ca))
 	if err != nil {
 		return fault(approvalv1alpha1.ReasonInvalidSpec, "address or certificate cannot be used for a Kubernetes client; check spec.address")
 	}

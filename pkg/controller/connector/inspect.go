@@ -12,6 +12,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/login"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 )
 
@@ -28,11 +29,11 @@ func (c *Controller) inspect(ctx context.Context, connector *connectorsv1alpha1.
 	if !f.ready() {
 		return f
 	}
-	secret, f := c.readLogin(ctx, connector)
-	if !f.ready() || secret == nil {
+	credential, f := c.readLogin(ctx, connector)
+	if !f.ready() || credential == nil {
 		return f
 	}
-	return c.inspectIdentity(ctx, connector, secret, ca)
+	return c.inspectIdentity(ctx, connector, credential, ca)
 }
 
 // inspectSpec finds what the schema cannot.
@@ -93,7 +94,7 @@ func (c *Controller) readCA(ctx context.Context, connector *connectorsv1alpha1.C
 	return ca, finding{}
 }
 
-func (c *Controller) readLogin(ctx context.Context, connector *connectorsv1alpha1.Connector) (*corev1.Secret, finding) {
+func (c *Controller) readLogin(ctx context.Context, connector *connectorsv1alpha1.Connector) (*login.Credential, finding) {
 	auth := connector.Spec.Auth
 	if auth == nil || auth.SecretRef == nil {
 		return nil, finding{}
@@ -102,10 +103,11 @@ func (c *Controller) readLogin(ctx context.Context, connector *connectorsv1alpha
 	if !f.ready() {
 		return nil, f
 	}
-	if lack := lacking(secret); lack != "" {
-		return nil, fault(approvalv1alpha1.ReasonSecretInvalid, fmt.Sprintf("the Secret %s %s", secret.Name, lack))
+	credential, err := login.Read(secret)
+	if err != nil {
+		return nil, fault(approvalv1alpha1.ReasonSecretInvalid, fmt.Sprintf("the Secret %s %v", secret.Name, err))
 	}
-	return secret, finding{}
+	return credential, finding{}
 }
 
 func (c *Controller) secret(ctx context.Context, namespace, name string) (*corev1.Secret, finding) {

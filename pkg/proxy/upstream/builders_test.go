@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/login"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 )
 
@@ -180,4 +181,11 @@ func startRegistry(t testing.TB) (*registry, *httptest.Server) {
 	t.Cleanup(s.Close)
 	r.realm = s.URL + "/token"
 	return r, s
+}
+
+// headersOf is what a credential sets.
+func headersOf(c *login.Credential) http.Header {
+	h := http.Header{}
+	c.Apply(h)
+	return h
 }

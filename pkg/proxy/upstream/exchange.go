@@ -22,6 +22,9 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 )
 
+// hidden stands where a token would be printed.
+const hidden = "(credential hidden)"
+
 const (
 	// maxTokens bounds the tokens of one registry; callers choose the repositories that they are for.
 	maxTokens = 1024
@@ -75,8 +78,8 @@ func (token) MarshalLog() any { return hidden }
 
 func newExchange(t *Tool, realms []string, clock clock.PassiveClock, timeout time.Duration) *exchange {
 	x := &exchange{tool: t, realms: realms, clock: clock, timeout: timeout, auth: authn.Anonymous, tokens: map[string]token{}}
-	if t.credential.password != "" {
-		x.auth = &authn.Basic{Username: t.credential.username, Password: t.credential.password}
+	if username, password, ok := t.credential.Basic(); ok {
+		x.auth = &authn.Basic{Username: username, Password: password}
 	}
 	base := t.targets[0].URL
 	var options []name.Option
@@ -131,7 +134,7 @@ func (x *exchange) roundTrip(req *http.Request, operations []operation.Operation
 // send logs in and sends; kept tells that a token from before was used, which is forgotten if it was refused.
 func (x *exchange) send(req *http.Request, c *challenge, operations []operation.Operation) (res *http.Response, kept bool, err error) {
 	if !strings.EqualFold(c.Scheme, "bearer") {
-		x.tool.credential.apply(req.Header)
+		x.tool.credential.Apply(req.Header)
 		res, err = x.tool.transport.RoundTrip(req)
 		return res, false, err
 	}

@@ -17,7 +17,11 @@ import (
 	"k8s.io/utils/clock"
 
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/login"
 )
+
+// keyCACert is the key of the authority in its Secret.
+const keyCACert = "ca.crt"
 
 // Connector is what has to be known of a connector. Spec is shared and not changed.
 type Connector struct {
@@ -180,12 +184,12 @@ func (p *Pool) build(ctx context.Context, c *Connector, former *Tool) (*Tool, er
 	if err := t.readAddresses(c.Spec); err != nil {
 		return nil, err
 	}
-	login, err := p.readSecret(ctx, c, loginRef(c.Spec))
+	secret, err := p.readSecret(ctx, c, loginRef(c.Spec))
 	if err != nil {
 		return nil, err
 	}
-	if t.credential, err = readCredential(login); err != nil {
-		return nil, notReady("the credentials of the connector cannot be used: "+err.Error()+"; tell the connector's owners", err)
+	if t.credential, err = login.Read(secret); err != nil {
+		return nil, notReady("the connector's credentials cannot be used, because their Secret "+err.Error()+"; tell the connector's owners", err)
 	}
 	authority, err := p.readSecret(ctx, c, c.Spec.CACertSecretRef)
 	if err != nil {

@@ -26,11 +26,11 @@ func TestCredentials(t *testing.T) {
 		wantErr string
 	}{
 		"basic":             {kind: corev1.SecretTypeBasicAuth, data: map[string]string{"username": "robot", "password": "pw\n"}, want: map[string][]string{"Authorization": {"Basic cm9ib3Q6cHc="}}},
-		"basic without one": {kind: corev1.SecretTypeBasicAuth, data: map[string]string{"username": "robot"}, wantErr: `"password"`},
+		"basic without one": {kind: corev1.SecretTypeBasicAuth, data: map[string]string{"username": "robot"}, wantErr: "key password"},
 		"colon in the user": {kind: corev1.SecretTypeBasicAuth, data: map[string]string{"username": "a:b", "password": "pw"}, wantErr: "colon"},
 		"token":             {kind: connectorsv1alpha1.SecretTypeBearerToken, data: map[string]string{"token": "abc\r\n"}, want: map[string][]string{"Authorization": {"Bearer abc"}}},
-		"no token":          {kind: connectorsv1alpha1.SecretTypeBearerToken, data: map[string]string{"password": "abc"}, wantErr: `"token"`},
-		"two-line token":    {kind: connectorsv1alpha1.SecretTypeBearerToken, data: map[string]string{"token": "a\nb"}, wantErr: `"token"`},
+		"no token":          {kind: connectorsv1alpha1.SecretTypeBearerToken, data: map[string]string{"password": "abc"}, wantErr: "key token"},
+		"two-line token":    {kind: connectorsv1alpha1.SecretTypeBearerToken, data: map[string]string{"token": "a\nb"}, wantErr: "key token"},
 		"headers":           {kind: connectorsv1alpha1.SecretTypeHeaders, data: map[string]string{"private-token": "abc", "X-Org": "1"}, want: map[string][]string{"Private-Token": {"abc"}, "X-Org": {"1"}}},
 		"framing header":    {kind: connectorsv1alpha1.SecretTypeHeaders, data: map[string]string{"transfer-encoding": "chunked"}, wantErr: "transfer-encoding"},
 		"no header's name":  {kind: connectorsv1alpha1.SecretTypeHeaders, data: map[string]string{"a b": "1"}, wantErr: "a b"},
@@ -51,9 +51,10 @@ func TestCredentials(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, test.want, tool.credential.headers)
-			assert.Equal(t, hidden, fmt.Sprintf("%v", *tool.credential))
-			assert.Equal(t, hidden, fmt.Sprintf("%#v", *tool.credential))
+			assert.Equal(t, test.want, map[string][]string(headersOf(tool.credential)))
+			for _, printed := range []string{fmt.Sprintf("%v", *tool.credential), fmt.Sprintf("%#v", *tool.credential)} {
+				assert.Equal(t, "(credential hidden)", printed)
+			}
 		})
 	}
 }
@@ -78,7 +79,7 @@ func TestSecretsAreReadAgainInTime(t *testing.T) {
 	f.secrets.set("login", connectorsv1alpha1.SecretTypeBearerToken, map[string]string{"token": "one"})
 	tool, err := f.pool.Tool(t.Context(), c)
 	require.NoError(t, err)
-	assert.Equal(t, "Bearer one", tool.credential.headers["Authorization"][0])
+	assert.Equal(t, "Bearer one", headersOf(tool.credential).Get("Authorization"))
 
 	f.secrets.set("login", connectorsv1alpha1.SecretTypeBearerToken, map[string]string{"token": "two"})
 	f.clock.Step(44 * time.Second)
@@ -92,14 +93,14 @@ func TestSecretsAreReadAgainInTime(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		ahead, err := f.pool.Tool(context.Background(), c)
-		return err == nil && ahead.credential.headers["Authorization"][0] == "Bearer two"
+		return err == nil && headersOf(ahead.credential).Get("Authorization") == "Bearer two"
 	}, 5*time.Second, time.Millisecond, "read ahead of the end")
 
 	f.secrets.set("login", connectorsv1alpha1.SecretTypeBearerToken, map[string]string{"token": "three"})
 	f.clock.Step(MaxSecretTTL)
 	late, err := f.pool.Tool(t.Context(), c)
 	require.NoError(t, err)
-	assert.Equal(t, "Bearer three", late.credential.headers["Authorization"][0], "never used beyond its time")
+	assert.Equal(t, "Bearer three", headersOf(late.credential).Get("Authorization"), "never used beyond its time")
 	assert.Same(t, tool.transport, late.transport, "connections are kept")
 }
 

@@ -1,13 +1,12 @@
 package upstream
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/login"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 	"github.com/AlaudaDevops/countersign/pkg/proxy/route"
 )
@@ -18,7 +17,7 @@ type Tool struct {
 
 	targets    []route.Target
 	caCert     []byte
-	credential *credential
+	credential *login.Credential
 	transport  *http.Transport
 	// exchange is nil for everything but registries whose credential may have to be exchanged for a token.
 	exchange *exchange
@@ -98,7 +97,7 @@ func (t *trip) send(req *http.Request) (*http.Response, error) {
 			return nil, errTokenService
 		}
 	}
-	t.tool.credential.apply(req.Header)
+	t.tool.credential.Apply(req.Header)
 	return t.tool.transport.RoundTrip(req)
 }
 
@@ -120,16 +119,11 @@ func (p *Pool) exchangeFor(t *Tool, spec *connectorsv1alpha1.ConnectorSpec, form
 	if class := spec.ConnectorClassName; class != operation.OCI && class != operation.Harbor {
 		return nil
 	}
-	if len(t.credential.headers) > 0 && t.credential.password == "" {
+	if _, _, basic := t.credential.Basic(); !basic && !t.credential.None() {
 		return nil
 	}
-	if former != nil && former.exchange != nil && former.transport == t.transport && former.credential.equal(t.credential) {
+	if former != nil && former.exchange != nil && former.transport == t.transport && former.credential.Equal(t.credential) {
 		return former.exchange
 	}
 	return newExchange(t, realms(spec), p.clock, p.options.TokenTimeout)
-}
-
-func (c *credential) equal(other *credential) bool {
-	return c.username == other.username && c.password == other.password &&
-		maps.EqualFunc(c.headers, other.headers, slices.Equal[[]string])
 }
