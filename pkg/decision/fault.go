@@ -99,20 +99,32 @@ func (in *Input) requestFault(r *Request) string {
 
 // severity orders what may be wrong with results, so that people first hear of what they cannot wait for.
 var severity = []string{
-	approvalv1alpha1.ReasonChecksRejected, approvalv1alpha1.ReasonExpired, approvalv1alpha1.ReasonRulesChanged,
-	approvalv1alpha1.ReasonError, approvalv1alpha1.ReasonChecksPending,
+	approvalv1alpha1.ReasonChecksRejected, approvalv1alpha1.ReasonExpired, approvalv1alpha1.ReasonObjectChanged,
+	approvalv1alpha1.ReasonRulesChanged, approvalv1alpha1.ReasonError, approvalv1alpha1.ReasonChecksPending,
 }
 
 func (a applicable) worstResult(r *Request) fault {
 	var worst fault
 	for rule, i := a.next(0); rule != nil; rule, i = a.next(i + 1) {
 		result := r.result(rule)
-		f := fault{reason: resultFault(rule, result, a.in.Now), rule: rule.RuleRef, result: result}
+		f := fault{reason: r.since(resultFault(rule, result, a.in.Now)), rule: rule.RuleRef, result: result}
 		if f.reason != "" && (worst.reason == "" || rank(f.reason) < rank(worst.reason)) {
 			worst = f
 		}
 	}
 	return worst
+}
+
+// since tells a question that is asked again from one that was never answered: who had been let in reads what changed,
+// until the new question is answered.
+func (r *Request) since(reason string) string {
+	if reason != approvalv1alpha1.ReasonChecksPending || r.NotAfter.IsZero() {
+		return reason
+	}
+	if r.AskedAgain == approvalv1alpha1.ReasonObjectChanged {
+		return r.AskedAgain
+	}
+	return approvalv1alpha1.ReasonRulesChanged
 }
 
 func rank(reason string) int {

@@ -83,11 +83,21 @@ func resultMessage(r *Request, f fault) string {
 	case approvalv1alpha1.ReasonChecksRejected:
 		return fmt.Sprintf("%s was rejected for rule %s%s.", r.shown(), f.rule.Name, said(f.result.Message))
 	case approvalv1alpha1.ReasonRulesChanged:
-		return fmt.Sprintf("Rule %s was added or changed after %s was asked; it is asked again: wait for its answer.", f.rule.Name, r.lower())
+		return fmt.Sprintf("Rule %s was added or changed after %s was asked; it is asked again: wait for its answer%s.", f.rule.Name, r.lower(), f.fromWhom())
+	case approvalv1alpha1.ReasonObjectChanged:
+		return fmt.Sprintf("The object was changed after %s was asked; rule %s is asked again: wait for its answer%s.", r.lower(), f.rule.Name, f.fromWhom())
 	case approvalv1alpha1.ReasonExpired:
 		return fmt.Sprintf("The answer to rule %s no longer holds for %s%s.", f.rule.Name, r.lower(), saidAndAsk(f.result.Message, "ask again"))
 	}
 	return fmt.Sprintf("The check of rule %s failed for %s%s; it is tried again.", f.rule.Name, r.lower(), said(f.result.Message))
+}
+
+// fromWhom is who is to answer, once the new question stands.
+func (f fault) fromWhom() string {
+	if f.result == nil || f.result.Generation != f.rule.Generation {
+		return ""
+	}
+	return fromWhom(f.result.WaitingFor)
 }
 
 func endMessage(r *Request, e end) string {

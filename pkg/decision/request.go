@@ -30,6 +30,8 @@ type Request struct {
 	NotBefore, NotAfter time.Time
 	// Before is the end that the requester set; zero if he did not.
 	Before time.Time
+	// AskedAgain is why the last result was superseded, RulesChanged or ObjectChanged; empty if none was.
+	AskedAgain string
 
 	end end
 }
@@ -72,10 +74,24 @@ func FromRequest(req *approvalv1alpha1.ResourceCheckRequest) (*Request, error) {
 	if req.Status.Follows != nil {
 		r.Follows = req.Status.Follows.UID
 	}
+	if superseded := req.Status.Superseded; len(superseded) > 0 {
+		r.AskedAgain = changed(superseded[len(superseded)-1].Reason)
+	}
 	for i := range req.Status.Results {
 		r.Results = append(r.Results, fromResult(&req.Status.Results[i]))
 	}
 	return r, nil
+}
+
+// changed shares the texts of the reasons, because many requests are held.
+func changed(reason string) string {
+	switch reason {
+	case approvalv1alpha1.ReasonRulesChanged:
+		return approvalv1alpha1.ReasonRulesChanged
+	case approvalv1alpha1.ReasonObjectChanged:
+		return approvalv1alpha1.ReasonObjectChanged
+	}
+	return ""
 }
 
 func (r *Request) readBounds(req *approvalv1alpha1.ResourceCheckRequest) {

@@ -109,9 +109,9 @@ func TestReviewedIdentity(t *testing.T) {
 			assert.EqualValues(t, 1, f.asked.Load(), "a yes is kept")
 			clock.Step(10 * time.Second)
 			f.status.Authenticated = false
-			refused(t, r, token)
+			_ = refused(t, r, token)
 			assert.EqualValues(t, 2, f.asked.Load(), "but not for long")
-			refused(t, r, token)
+			_ = refused(t, r, token)
 			assert.EqualValues(t, 3, f.asked.Load(), "and a no never")
 		})
 	}

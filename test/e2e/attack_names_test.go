@@ -59,7 +59,7 @@ func TestS8_TheSameNameInheritsNothing(t *testing.T) {
 		"a rule": {func(s *stage, _ *batchv1.Job, pod *corev1.Pod) string {
 			s.replace(s.fetchRule("owners"))
 			return s.proxyToken(pod)
-		}, approvalv1alpha1.ReasonChecksPending},
+		}, approvalv1alpha1.ReasonRulesChanged},
 		"a connector": {func(s *stage, _ *batchv1.Job, pod *corev1.Pod) string {
 			s.replace(s.fetchConnector(connectorName))
 			return s.proxyToken(pod)

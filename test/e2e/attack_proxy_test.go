@@ -63,10 +63,10 @@ var endings = map[string]struct {
 	}, approvalv1alpha1.ReasonRevoked},
 	"the rule is edited": {func(s *stage, _ *approvalv1alpha1.ResourceCheckRequest) {
 		s.editRule("owners", func(spec *approvalv1alpha1.ResourceCheckRuleSpec) { spec.CheckTemplate.Spec.Raw = []byte(people(2)) })
-	}, approvalv1alpha1.ReasonChecksPending},
+	}, approvalv1alpha1.ReasonRulesChanged},
 	"the connector is edited": {func(s *stage, _ *approvalv1alpha1.ResourceCheckRequest) {
 		s.patchConnector(`{"spec":{"contextScope":"Pod"}}`)
-	}, approvalv1alpha1.ReasonChecksPending},
+	}, approvalv1alpha1.ReasonObjectChanged},
 	"the right is taken away": {func(s *stage, _ *approvalv1alpha1.ResourceCheckRequest) {
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: s.prod, Name: "countersign-connector-user"}}
 		require.NoError(s, s.admin.Delete(s.ctx, binding))
