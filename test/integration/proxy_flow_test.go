@@ -214,7 +214,7 @@ func gitServer(t *testing.T) func(*connectorsv1alpha1.Connector) {
 	programs, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
 	require.NoError(t, err)
 	root := t.TempDir()
-	_ = git(t, root, nil, "init", "--bare", "-b", "main", "app.git")
+	_, _ = git(t, root, nil, "init", "--bare", "-b", "main", "app.git")
 	git(t, filepath.Join(root, "app.git"), nil, "config", "http.receivepack", "true")
 	server := httptest.NewServer(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"),
