@@ -214,8 +214,10 @@ func gitServer(t *testing.T) func(*connectorsv1alpha1.Connector) {
 	programs, err := exec.CommandContext(t.Context(), "git", "--exec-path").Output()
 	require.NoError(t, err)
 	root := t.TempDir()
-	_, _ = git(t, root, nil, "init", "--bare", "-b", "main", "app.git")
-	git(t, filepath.Join(root, "app.git"), nil, "config", "http.receivepack", "true")
+	_, err = git(t, root, nil, "init", "--bare", "-b", "main", "app.git")
+	require.NoError(t, err)
+	_, err = git(t, filepath.Join(root, "app.git"), nil, "config", "http.receivepack", "true")
+	require.NoError(t, err)
 	server := httptest.NewServer(&cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(string(programs)), "git-http-backend"),
 		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"},
