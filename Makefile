@@ -29,6 +29,7 @@ build: ## Build Countersign's own binaries into bin/.
 generate: ## Make deep copies, CRDs and the API reference from the types.
 	@$(CONTROLLER_GEN) object paths=./apis/...
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=false 'paths=./apis/approval/...;./apis/connectors/...' output:crd:dir=config/crd/bases
+	@$(CONTROLLER_GEN) crd 'paths=./apis/release/...' output:crd:dir=config/crd/release
 	@$(GO) run ./test/reference > docs/reference.md
 
 .PHONY: verify

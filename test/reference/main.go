@@ -15,7 +15,7 @@ import (
 
 func main() {
 	var out strings.Builder
-	if err := run(&out, "config/crd/bases"); err != nil {
+	if err := run(&out, "config/crd/bases", "config/crd/release"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -24,10 +24,14 @@ func main() {
 	}
 }
 
-func run(out *strings.Builder, dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		return err
+func run(out *strings.Builder, dirs ...string) error {
+	var paths []string
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*_*.yaml"))
+		if err != nil {
+			return err
+		}
+		paths = append(paths, found...)
 	}
 	fmt.Fprint(out, "# API reference\n\nGenerated from the CRDs by `make generate`. *Required* fields are marked; limits are those that the API server enforces.\n")
 	for _, path := range paths {

@@ -48,6 +48,16 @@ const (
 	SharedApproversAllow  SharedApprovers = "Allow"
 )
 
+// AssertedAnswers says whether answers count whose responder is another's word.
+// +kubebuilder:validation:Enum=Allow;Forbid
+type AssertedAnswers string
+
+// Values of AssertedAnswers.
+const (
+	AssertedAnswersAllow  AssertedAnswers = "Allow"
+	AssertedAnswersForbid AssertedAnswers = "Forbid"
+)
+
 // PolicyOrder says whether policies are asked at once or one after the other.
 // +kubebuilder:validation:Enum=Any;Sequential
 type PolicyOrder string
@@ -78,6 +88,11 @@ type ApprovalRequestSpec struct {
 	// +kubebuilder:default=Forbid
 	// +optional
 	SelfApproval SelfApproval `json:"selfApproval,omitempty"`
+	// assertedAnswers says whether answers count that were given without a credential of the responder's own, as with
+	// impersonation and client certificates.
+	// +kubebuilder:default=Allow
+	// +optional
+	AssertedAnswers AssertedAnswers `json:"assertedAnswers,omitempty"`
 	// timeout is how long the check waits for answers.
 	// +kubebuilder:default="168h0m0s"
 	// +kubebuilder:validation:Type=string

@@ -18,6 +18,22 @@ const (
 	AnnotationCreatedFor = "attribution.alaudadevops.io/created-for"
 	// AnnotationChangedBy is the exact name of the user who set the present spec.
 	AnnotationChangedBy = "attribution.alaudadevops.io/changed-by"
+	// AnnotationMigratedBy is who assigned AnnotationCreatedBy to an object that was older than the records. Such a
+	// record informs people; it proves no origin.
+	AnnotationMigratedBy = "attribution.alaudadevops.io/migrated-by"
+	// AnnotationAuthor is the exact name of the author of a Release or ReleasePlan.
+	AnnotationAuthor = "attribution.alaudadevops.io/author"
+	// AnnotationStanding is on a Release what it stands on and on a ReleasePlan who stands for it: JSON of
+	// attribution.Standing. Set by admission.
+	AnnotationStanding = "attribution.alaudadevops.io/standing"
+	// AnnotationAutomated is on a Release the exact name of the service account that set the label automated, which it
+	// may. Set by admission.
+	AnnotationAutomated = "attribution.alaudadevops.io/automated-by"
+	// AnnotationProposed names the person whom a robot proposes as standing author of a ReleasePlan.
+	AnnotationProposed = "attribution.alaudadevops.io/proposed-author"
+	// AnnotationAccept is sent by the person who accepts: "true", or the time in RFC 3339 at which it ends. Admission
+	// takes it up and removes it.
+	AnnotationAccept = "attribution.alaudadevops.io/accept"
 	// LabelTektonPipelineRun and LabelTektonTaskRun name the run on requests with a Tekton context.
 	LabelTektonPipelineRun = "tekton.dev/pipelineRun"
 	LabelTektonTaskRun     = "tekton.dev/taskRun"
@@ -37,6 +53,9 @@ const (
 	// VerbMint on ResourceTokens: mint tokens for the proxy's audience.
 	VerbMint       = "mint"
 	ResourceTokens = "tokens"
+	// VerbMigrate on ResourceCreators: assign creators to objects that are older than the records.
+	VerbMigrate      = "migrate"
+	ResourceCreators = "creators"
 	// VerbRequestFor on serviceaccounts of AuthorityGroup, in the service account's namespace.
 	VerbRequestFor          = "request-for"
 	ResourceServiceAccounts = "serviceaccounts"

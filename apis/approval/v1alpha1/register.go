@@ -18,6 +18,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ApprovalResponse{}, &ApprovalResponseList{},
 		&TimeWindowCheck{}, &TimeWindowCheckList{},
 		&ScriptCheck{}, &ScriptCheckList{},
+		&AttributionCheck{}, &AttributionCheckList{},
 		&CheckKind{}, &CheckKindList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)

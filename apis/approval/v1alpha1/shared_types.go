@@ -79,6 +79,12 @@ type Identity struct {
 	Extra map[string]ExtraValue `json:"extra,omitempty"`
 }
 
+// ExtraCredentialID is the key of Identity.Extra that holds the credential id of the caller's token.
+const ExtraCredentialID = "authentication.kubernetes.io/credential-id"
+
+// Asserted tells that no credential of the caller's own was seen, as with impersonation and client certificates.
+func (i *Identity) Asserted() bool { return len(i.Extra[ExtraCredentialID]) == 0 }
+
 // ExtraValue is a list of values of one key of a caller's extra information.
 // +kubebuilder:validation:MaxItems=16
 // +kubebuilder:validation:items:MaxLength=1024

@@ -94,6 +94,11 @@ type CheckDecision struct {
 	// +optional
 	Time metav1.Time `json:"time,omitempty"`
 
+	// asserted tells that no credential of the responder's own was seen, as with impersonation and client
+	// certificates: that it was him is another's word.
+	// +optional
+	Asserted bool `json:"asserted,omitempty"`
+
 	// comment is the responder's own text.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
