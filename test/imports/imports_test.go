@@ -20,8 +20,8 @@ const module = "github.com/AlaudaDevops/countersign/"
 // stay apart, save for what sameLayer allows.
 var layers = [][]string{
 	{"apis"},
-	{"pkg/fingerprint", "pkg/operation", "pkg/quorum", "pkg/decision", "pkg/attribution", "pkg/plaintext"},
-	{"pkg/checks", "pkg/archive", "pkg/authz", "pkg/directory", "pkg/login", "pkg/origin", "pkg/token", "config/policies"},
+	{"pkg/fingerprint", "pkg/operation", "pkg/quorum", "pkg/decision", "pkg/attribution", "pkg/chain", "pkg/plaintext"},
+	{"pkg/checks", "pkg/archive", "pkg/audit", "pkg/authz", "pkg/directory", "pkg/login", "pkg/origin", "pkg/token", "config/policies"},
 	{"pkg/gate"},
 	{"pkg/controller", "pkg/webhook", "pkg/proxy", "pkg/csi", "pkg/cli"},
 	{"cmd", "test"},
