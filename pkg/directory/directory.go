@@ -22,7 +22,11 @@ type Person struct {
 type Directory interface {
 	// Lookup finds the person with exactly this user name. It returns ErrUnknown when the directory answered that
 	// nobody enabled has the name: absent, disabled, deleted, or more than one. Any other error means that the directory
-	// did not answer; that is neither a yes nor a no.
+	// did not answer; that is neither a yes nor a no. Its text is one sentence for people, without secrets, and is shown
+	// to whoever waits for the answer. An error for which asking again at once is useless or harmful (wrong credentials,
+	// "too many requests") is an *UnavailableError with RetryAfter set: then this look-up does not try again.
+	//
+	// It is called concurrently, and should return soon after the context ended.
 	Lookup(ctx context.Context, username string) (*Person, error)
 }
 
