@@ -1,0 +1,2 @@
+// Package rest asks directories that speak HTTP.
+package rest
