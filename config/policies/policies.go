@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"strings"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -50,10 +52,45 @@ var Current = sync.OnceValue(func() Set {
 	return set
 })
 
-// Accepted returns the sets under which this release works, its own first. An upgrade replaces components
-// before policies, so the set of the release before belongs here too; this is the first release, so there is
-// none.
-func Accepted() []Set { return []Set{Current()} }
+// Options say which parts of a release are installed in a cluster.
+type Options struct {
+	// Releases wants the policies of the Release kinds (countersign-release-*): those kinds are this product's
+	// there, and not another's of the same name.
+	Releases bool
+	// CreatorWebhook has the creator record written by webhooks and not by policies.
+	CreatorWebhook bool
+}
+
+// Values of the flag --creator-record of every component.
+const (
+	CreatorRecordPolicy  = "policy"
+	CreatorRecordWebhook = "webhook"
+)
+
+// CreatorWebhook reads the flag --creator-record into Options.CreatorWebhook.
+func CreatorWebhook(flag string) (bool, error) {
+	if flag != CreatorRecordPolicy && flag != CreatorRecordWebhook {
+		return false, fmt.Errorf("--creator-record is %q, but must be %s or %s", flag, CreatorRecordPolicy, CreatorRecordWebhook)
+	}
+	return flag == CreatorRecordWebhook, nil
+}
+
+// releases is how the names of the policies begin that only Options.Releases wants.
+const releases = "countersign-release-"
+
+// Accepted returns the sets under which this release works with these options, its own first. An upgrade replaces
+// components before policies, so the set of the release before belongs here too; this is the first release, so
+// there is none.
+func Accepted(options Options) []Set { return []Set{Current().with(options)} }
+
+// with is the part of the set that the options want.
+func (s Set) with(options Options) Set {
+	wanted := maps.Clone(s)
+	maps.DeleteFunc(wanted, func(key Key, _ metav1.Object) bool {
+		return !options.Releases && strings.HasPrefix(key.Name, releases)
+	})
+	return wanted
+}
 
 // Equal says whether two objects of a Set are of one kind and have the same spec.
 func Equal(a, b metav1.Object) bool {

@@ -42,7 +42,7 @@ func startGuard(t *testing.T, c *env.Cluster) *guard {
 	proxy, err := kubernetes.NewForConfig(ofProxy)
 	require.NoError(t, err)
 
-	g := &guard{admin: as(t, c.Admin()), keeper: guarded.NewWatcher(controller), watcher: guarded.NewWatcher(proxy)}
+	g := &guard{admin: as(t, c.Admin()), keeper: guarded.NewWatcher(controller, policies.Options{}), watcher: guarded.NewWatcher(proxy, policies.Options{})}
 	keeper := guarded.NewKeeper(clock.RealClock{}, controller, guarded.NewDryRunProber(forgeries, systemNamespace), g.keeper, systemNamespace, guarded.WithSettle(0))
 	g.epoch = guarded.NewEpochReader(proxy, g.watcher, systemNamespace)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -36,6 +36,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/archive"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
@@ -223,7 +224,7 @@ func (r *requests) register(ctx context.Context, mgr ctrl.Manager, cfg *rest.Con
 	if err != nil {
 		return err
 	}
-	watcher := guarded.NewWatcher(kubeClient)
+	watcher := guarded.NewWatcher(kubeClient, policies.Options{})
 	kinds := &checks.Registry{}
 	runs := origin.NewCache(r.clock, dynamicClient, mgr.GetRESTMapper(), origin.DefaultConfig())
 	since := func() time.Time { return time.Unix(1, 0) }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/AlaudaDevops/countersign/config/policies"
 )
 
 // Options are the flags of the controller.
@@ -33,6 +35,8 @@ type Options struct {
 	Archive   string
 	// ReasksPerSecond bounds how fast changed rules ask again.
 	ReasksPerSecond float64
+	// CreatorRecord is policy, or webhook where the cluster has no mutating policies. All components must say the same.
+	CreatorRecord string
 	// EpochSettle is how long after the policies were seen in force creator records begin to count.
 	EpochSettle time.Duration
 
@@ -51,7 +55,7 @@ func DefaultOptions() Options {
 	return Options{
 		Namespace: "countersign-system", WebhookPort: 9443, HealthAddress: ":8081", MetricsAddress: ":8080",
 		ProxyService: "countersign-proxy", ToolTimeout: 10 * time.Second,
-		Retention: 30 * 24 * time.Hour, Archive: "-", ReasksPerSecond: 10, EpochSettle: 10 * time.Second,
+		Retention: 30 * 24 * time.Hour, Archive: "-", ReasksPerSecond: 10, CreatorRecord: policies.CreatorRecordPolicy, EpochSettle: 10 * time.Second,
 		PerPerson: 10, PerServiceAccount: 100, PerNamespace: 100, CertLifetime: 90 * 24 * time.Hour,
 	}
 }
@@ -72,6 +76,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.Retention, "retention", o.Retention, "how long ended requests are kept")
 	f.StringVar(&o.Archive, "archive", o.Archive, "file that ended requests are written to before they are deleted; - is standard output")
 	f.Float64Var(&o.ReasksPerSecond, "reasks-per-second", o.ReasksPerSecond, "how many requests ask again each second after a rule changed")
+	f.StringVar(&o.CreatorRecord, "creator-record", o.CreatorRecord, "what writes who created an object: policy, or webhook in clusters without MutatingAdmissionPolicy; the proxy needs the same")
 	f.DurationVar(&o.EpochSettle, "epoch-settle", o.EpochSettle, "how long after the policies were seen in force creator records begin to count; 0 is right with a single API server")
 	f.IntVar(&o.PerPerson, "limit-person", o.PerPerson, "requests of one person for one object that may ask at a time")
 	f.IntVar(&o.PerServiceAccount, "limit-service-account", o.PerServiceAccount, "requests for one service account and object that may ask at a time")
@@ -94,5 +99,6 @@ func (o *Options) Validate() error {
 	case o.CertLifetime < time.Hour:
 		return fmt.Errorf("--webhook-cert-lifetime is %s, but must be at least an hour", o.CertLifetime)
 	}
-	return nil
+	_, err := policies.CreatorWebhook(o.CreatorRecord)
+	return err
 }

@@ -22,6 +22,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
@@ -113,7 +114,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 		return nil, err
 	}
 	var tick clock.RealClock
-	watcher := guarded.NewWatcher(client)
+	byWebhook, err := policies.CreatorWebhook(options.CreatorRecord)
+	if err != nil {
+		return nil, err
+	}
+	watcher := guarded.NewWatcher(client, policies.Options{CreatorWebhook: byWebhook})
 	return &parts{
 		options: options, clock: tick, client: client, dynamic: dyn, username: username,
 		registry: &checks.Registry{}, watcher: watcher,

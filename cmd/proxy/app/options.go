@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/gate"
 	"github.com/AlaudaDevops/countersign/pkg/proxy"
@@ -47,6 +48,8 @@ type Options struct {
 	Staleness time.Duration
 	// OriginFile names controllers of further kinds of runs; empty is the built-in table.
 	OriginFile string
+	// CreatorRecord is what the controller's flag of that name is.
+	CreatorRecord string
 
 	Upstream       upstream.Options
 	DeniedNetworks []string
@@ -62,7 +65,8 @@ func DefaultOptions() Options {
 		Server: proxy.DefaultServerOptions(), HostSuffixes: []string{"connectors.local", "svc", "svc.cluster.local"}, AccessLog: "-",
 		Audiences: []string{"countersign-proxy"}, SelfToken: "/var/run/secrets/countersign/token", AuthorizationTTL: authz.DefaultAllowTTL,
 		Namespace: "countersign-system", LeaseName: leaseName(), Staleness: gate.DefaultStaleness,
-		Upstream: upstream.DefaultOptions(), Streams: stream.DefaultOptions(),
+		CreatorRecord: policies.CreatorRecordPolicy,
+		Upstream:      upstream.DefaultOptions(), Streams: stream.DefaultOptions(),
 	}
 	for _, network := range o.Upstream.DeniedNetworks {
 		o.DeniedNetworks = append(o.DeniedNetworks, network.String())
@@ -116,6 +120,7 @@ func (o *Options) addCluster(f *pflag.FlagSet) {
 	f.StringVar(&o.LeaseName, "lease-name", o.LeaseName, "name of the Lease that proves that watches deliver; one for each replica")
 	f.DurationVar(&o.Staleness, "staleness", o.Staleness, "how long watches may be silent before everything is refused")
 	f.StringVar(&o.OriginFile, "origin-config", o.OriginFile, "file that says which controllers create which runs; empty is the built-in table")
+	f.StringVar(&o.CreatorRecord, "creator-record", o.CreatorRecord, "what writes who created an object: policy or webhook, as the controller's flag says")
 	f.DurationVar(&o.Upstream.SecretTTL, "secret-cache-ttl", o.Upstream.SecretTTL, "how long a connector's Secret is used before it is read again; at most 60s")
 	f.DurationVar(&o.Upstream.SecretTimeout, "secret-timeout", o.Upstream.SecretTimeout, "how long reading a connector's Secrets may take")
 }
@@ -144,6 +149,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Upstream.SecretTTL <= 0 || o.Upstream.SecretTTL > upstream.MaxSecretTTL {
 		return fmt.Errorf("--secret-cache-ttl is %s, but must be positive and at most %s", o.Upstream.SecretTTL, upstream.MaxSecretTTL)
+	}
+	if _, err := policies.CreatorWebhook(o.CreatorRecord); err != nil {
+		return err
 	}
 	if err := o.checkTimes(); err != nil {
 		return err

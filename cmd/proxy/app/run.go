@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/gate"
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
@@ -80,11 +81,14 @@ func newParts(ctx context.Context, config *rest.Config, options Options) (*parts
 	p := &parts{options: options, config: rest.CopyConfig(config)}
 	p.watches = gate.NewWatches(p.clock)
 	p.config.Wrap(p.watches.Wrap)
-	var err error
+	byWebhook, err := policies.CreatorWebhook(options.CreatorRecord)
+	if err != nil {
+		return nil, err
+	}
 	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
 		return nil, err
 	}
-	p.watcher = guarded.NewWatcher(p.client)
+	p.watcher = guarded.NewWatcher(p.client, policies.Options{CreatorWebhook: byWebhook})
 	p.epoch = guarded.NewEpochReader(p.client, p.watcher, options.Namespace)
 	p.authz = authz.New(p.clock, p.client.AuthorizationV1().SubjectAccessReviews(),
 		authz.WithTTL(options.AuthorizationTTL, min(options.AuthorizationTTL, authz.DefaultDenyTTL)))

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/AlaudaDevops/countersign/config/policies"
 )
 
 const systemNamespace = "countersign-system"
@@ -29,7 +31,7 @@ func (p *probe) Probe(context.Context) (time.Time, error) { return p.at, p.err }
 func newKeeper(t *testing.T, settle time.Duration, state *state) (*Keeper, *probe, *fake.Clientset) {
 	t.Helper()
 	client := fake.NewClientset()
-	watcher := NewWatcher(client)
+	watcher := NewWatcher(client, policies.Options{})
 	watcher.state.Store(state)
 	prober := &probe{at: began}
 	return NewKeeper(clocktesting.NewFakeClock(began), client, prober, watcher, systemNamespace, WithSettle(settle)), prober, client
@@ -92,7 +94,7 @@ func TestKeeperWaitsForTheWatcher(t *testing.T) {
 func TestKeeperRetriesAndWakes(t *testing.T) {
 	client := fake.NewClientset()
 	clock := clocktesting.NewFakeClock(began)
-	watcher := NewWatcher(client)
+	watcher := NewWatcher(client, policies.Options{})
 	watcher.state.Store(&state{live: record{"P/a": {"1", 1}}})
 	calls := make(chan error)
 	keeper := NewKeeper(clock, client, probeFunc(func() error { return <-calls }), watcher, systemNamespace)
@@ -142,7 +144,7 @@ func TestReaderBelievesOnlyWhatFits(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset()
-			reader := NewEpochReader(client, NewWatcher(client), systemNamespace)
+			reader := NewEpochReader(client, NewWatcher(client, policies.Options{}), systemNamespace)
 			reader.watcher.state.Store(tc.state)
 			reader.stored.Store(&tc.epoch)
 			assert.Equal(t, tc.want, reader.Since())

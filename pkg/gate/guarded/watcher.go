@@ -41,10 +41,10 @@ type state struct {
 // notRead is the state before all policies have been listed.
 var notRead = &state{why: "The admission policies have not been read yet: try again in a moment."}
 
-// NewWatcher returns a Watcher for the sets that this release accepts. It is not guarded until Start has read
-// the policies.
-func NewWatcher(client kubernetes.Interface) *Watcher {
-	return newWatcher(client, policies.Accepted())
+// NewWatcher returns a Watcher for the sets that this release accepts with these options. It is not guarded until
+// Start has read the policies.
+func NewWatcher(client kubernetes.Interface, options policies.Options) *Watcher {
+	return newWatcher(client, policies.Accepted(options))
 }
 
 func newWatcher(client kubernetes.Interface, accepted []policies.Set) *Watcher {

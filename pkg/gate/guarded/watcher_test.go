@@ -22,7 +22,7 @@ const recordPolicy = "countersign-creator-record"
 
 func TestWatcherSeesEveryChange(t *testing.T) {
 	client := fake.NewClientset(installed()...)
-	watcher, changed := startWatcher(t, NewWatcher(client))
+	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
 	awaitGuarded(t, watcher, changed, true)
 
 	ctx := t.Context()
@@ -54,14 +54,14 @@ func TestWatcherSeesEveryChange(t *testing.T) {
 }
 
 func TestWatcherStartsUnguarded(t *testing.T) {
-	ok, why := NewWatcher(fake.NewClientset()).Guarded()
+	ok, why := NewWatcher(fake.NewClientset(), policies.Options{}).Guarded()
 	assert.False(t, ok)
 	assert.Contains(t, why, "have not been read yet")
 }
 
 func TestWatcherMissesWhatIsNotInstalled(t *testing.T) {
 	client := fake.NewClientset()
-	watcher, changed := startWatcher(t, NewWatcher(client))
+	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
 	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "is missing")
 }
 
@@ -98,7 +98,7 @@ func TestWatcherAcceptsTheReleaseBefore(t *testing.T) {
 }
 
 func TestWatcherForgetsForeignPolicies(t *testing.T) {
-	watcher := NewWatcher(fake.NewClientset())
+	watcher := NewWatcher(fake.NewClientset(), policies.Options{})
 	foreign := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "theirs", Annotations: map[string]string{"a": "b"}},
 		Spec:       admissionregistrationv1.ValidatingAdmissionPolicySpec{Variables: []admissionregistrationv1.Variable{{Name: "a"}}},

@@ -33,6 +33,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/controller/approvalrequest"
 	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
@@ -181,7 +182,7 @@ func register(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	var tick clock.RealClock
 	c, live, recorder := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("countersign-controller")
-	registry, watcher := &checks.Registry{}, guarded.NewWatcher(reviews)
+	registry, watcher := &checks.Registry{}, guarded.NewWatcher(reviews, policies.Options{})
 	runs := origin.NewCache(tick, dyn, mgr.GetRESTMapper(), origin.DefaultConfig())
 	scripts := script.New(tick, c, live, recorder)
 	runs.OnChange(scripts.RunChanged)
