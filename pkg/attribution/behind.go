@@ -70,6 +70,9 @@ func (f *Facts) release() Verdict {
 			"the ReleasePlan %s was deleted and made anew after %s was made: create the Release anew", f.Standing.Name, f.what())
 	case f.Automated:
 		return f.standing()
+	case f.Author != "" && f.CreatorKnown && f.Author != f.Creator:
+		return f.no(approvalv1alpha1.ReasonNoAuthor, "",
+			"the records of %s contradict each other, because its author is not who made it: create the Release anew", f.what())
 	case f.Author != "":
 		return f.direct(f.Author)
 	}

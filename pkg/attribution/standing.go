@@ -71,4 +71,6 @@ func (s *Standing) String() string {
 func canonicalTime(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // Expired tells whether the author does not stand any more.
-func (s *Standing) Expired(now time.Time) bool { return s.ExpiresAt != nil && !now.Before(*s.ExpiresAt) }
+func (s *Standing) Expired(now time.Time) bool {
+	return s.ExpiresAt != nil && !now.Before(*s.ExpiresAt)
+}
