@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,13 +49,34 @@ type Record struct {
 	Checks []*unstructured.Unstructured `json:"checks,omitempty"`
 	// Answers are the ApprovalResponses to these checks, whole.
 	Answers []approvalv1alpha1.ApprovalResponse `json:"answers,omitempty"`
+	// Asserted are the users of this line who asked or answered without a credential of their own, sorted: that it was they
+	// is another's word. Line sets it.
+	Asserted []string `json:"asserted,omitempty"`
+}
+
+// asserted is the value of Asserted.
+func (r *Record) asserted() []string {
+	var names []string
+	add := func(who *approvalv1alpha1.Identity) {
+		if who != nil && who.Asserted() {
+			names = append(names, who.Username)
+		}
+	}
+	if r.Request != nil {
+		add(r.Request.Spec.RequestedBy)
+	}
+	for i := range r.Answers {
+		add(r.Answers[i].Spec.Responder)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Line is the record as one line of JSON without its newline. Who wrote which field when is left out: it is bookkeeping
 // of the API server, and twice as long as the rest.
 func (r *Record) Line() ([]byte, error) {
 	whole := *r
-	whole.APIVersion, whole.Kind = Version, RecordKind
+	whole.APIVersion, whole.Kind, whole.Asserted = Version, RecordKind, r.asserted()
 	if r.Request != nil {
 		whole.Request = r.Request.DeepCopy()
 		whole.Request.ManagedFields = nil

@@ -35,3 +35,24 @@ func TestLineIsOneLineAndComplete(t *testing.T) {
 	assert.Equal(t, "two\nlines", read.Checks[0].Object["spec"].(map[string]any)["text"])
 	assert.Equal(t, "a", read.Answers[0].Name)
 }
+
+func TestLineTellsWhoIsAnothersWord(t *testing.T) {
+	own := map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {"JTI=1"}}
+	answer := func(user string, extra map[string]approvalv1alpha1.ExtraValue) approvalv1alpha1.ApprovalResponse {
+		return approvalv1alpha1.ApprovalResponse{Spec: approvalv1alpha1.ApprovalResponseSpec{
+			Responder: &approvalv1alpha1.Identity{Username: user, Extra: extra}}}
+	}
+	request := &approvalv1alpha1.ResourceCheckRequest{}
+	request.Spec.RequestedBy = &approvalv1alpha1.Identity{Username: "dev"}
+	record := &Record{Request: request, Answers: []approvalv1alpha1.ApprovalResponse{answer("olga", nil), answer("otto", own), answer("anna", nil), answer("anna", nil)}}
+	line, err := record.Line()
+	require.NoError(t, err)
+	var read Record
+	require.NoError(t, json.Unmarshal(line, &read))
+	assert.Equal(t, []string{"anna", "dev", "olga"}, read.Asserted)
+
+	request.Spec.RequestedBy.Extra = own
+	line, err = (&Record{Request: request}).Line()
+	require.NoError(t, err)
+	assert.NotContains(t, string(line), "asserted")
+}

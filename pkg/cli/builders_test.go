@@ -48,6 +48,7 @@ type bench struct {
 	t          *testing.T
 	user       string
 	groups     []string
+	asserted   bool
 	objects    []client.Object
 	funcs      interceptor.Funcs
 	config     *rest.Config
@@ -72,6 +73,12 @@ func makeBench(t *testing.T, objects ...client.Object) *bench {
 
 func (b *bench) as(user string, groups ...string) *bench {
 	b.user, b.groups = user, groups
+	return b
+}
+
+// asserting is impersonation, with which no credential is seen.
+func (b *bench) asserting() *bench {
+	b.asserted = true
 	return b
 }
 
@@ -110,6 +117,9 @@ func (b *bench) intercepted() interceptor.Funcs {
 	funcs.Create = func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if review, ok := o.(*authenticationv1.SelfSubjectReview); ok {
 			review.Status.UserInfo = authenticationv1.UserInfo{Username: b.user, Groups: b.groups}
+			if !b.asserted {
+				review.Status.UserInfo.Extra = map[string]authenticationv1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {"JTI=1"}}
+			}
 			return nil
 		}
 		if create != nil {
@@ -133,6 +143,11 @@ func mapper() apimeta.RESTMapper {
 	return m
 }
 
+// ownToken is what the server stores of somebody who came with a token of his own.
+func ownToken() map[string]approvalv1alpha1.ExtraValue {
+	return map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {"JTI=1"}}
+}
+
 type requestBuilder struct {
 	r approvalv1alpha1.ResourceCheckRequest
 }
@@ -147,7 +162,7 @@ func makeRequest(name string) *requestBuilder {
 			APIVersion: connectorsv1alpha1.GroupVersion.String(), Kind: "Connector", Namespace: "prod", Name: "prod-harbor",
 		},
 		Context:     approvalv1alpha1.RequestContext{Subject: &approvalv1alpha1.Subject{Kind: approvalv1alpha1.SubjectUser, Name: "dev@example.com"}},
-		RequestedBy: &approvalv1alpha1.Identity{Username: "dev@example.com"},
+		RequestedBy: &approvalv1alpha1.Identity{Username: "dev@example.com", Extra: ownToken()},
 		Reason:      "promote 1.4.2",
 	}
 	return b
@@ -218,7 +233,7 @@ func makeCheck(name, request string) *checkBuilder {
 			Ref:         approvalv1alpha1.RequestReference{Namespace: "team-a", Name: request, UID: types.UID("uid-" + request)},
 			Object:      makeRequest(request).r.Spec.ObjectRef,
 			Subject:     approvalv1alpha1.Subject{Kind: approvalv1alpha1.SubjectServiceAccount, Namespace: "team-a", Name: "pipeline"},
-			RequestedBy: approvalv1alpha1.Identity{Username: "dev@example.com"},
+			RequestedBy: approvalv1alpha1.Identity{Username: "dev@example.com", Extra: ownToken()},
 			Reason:      "promote\n1.4.2",
 			Rule:        approvalv1alpha1.RuleSnapshot{Name: "push", Generation: 3, LastAuthor: "owner1@example.com"},
 			Excluded:    []string{"dev@example.com"},

@@ -98,7 +98,11 @@ func (c *cluster) whoami(ctx context.Context) (approvalv1alpha1.Identity, error)
 	if user.Username == "" {
 		return approvalv1alpha1.Identity{}, errors.New("the API server does not say who you are: log in again")
 	}
-	return approvalv1alpha1.Identity{Username: user.Username, UID: user.UID, Groups: user.Groups}, nil
+	me := approvalv1alpha1.Identity{Username: user.Username, UID: user.UID, Groups: user.Groups}
+	if credential := user.Extra[approvalv1alpha1.ExtraCredentialID]; len(credential) > 0 {
+		me.Extra = map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: approvalv1alpha1.ExtraValue(credential)}
+	}
+	return me, nil
 }
 
 // unreadable tells that the caller may not see something, or that it is not there: what is then left out of a

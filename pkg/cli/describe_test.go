@@ -67,6 +67,20 @@ func wholeQuestion(c *approvalv1alpha1.ApprovalRequest) {
 	c.Status.WaitingFor = []duckv1alpha1.CheckWaiting{{Kind: "Group", Name: "prod-owners", Missing: 1}}
 }
 
+// assertedRequest and assertedCheck have nobody who came with a credential of his own.
+func assertedRequest(r *approvalv1alpha1.ResourceCheckRequest) {
+	r.Spec.RequestedBy.Extra = nil
+	r.Status.Results[0].DecidedBy[0].Asserted = true
+}
+
+func assertedCheck(c *approvalv1alpha1.ApprovalRequest) {
+	c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	c.Spec.Request.RequestedBy.Extra = nil
+	c.Status.State = duckv1alpha1.CheckCancelled
+	c.Status.DecidedBy[0].Asserted = true
+	c.Status.Revocation = &approvalv1alpha1.CheckRevocation{Username: "owner2", Asserted: true, ByOwner: true, Comment: "leaked"}
+}
+
 func TestDescribe(t *testing.T) {
 	foreign := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "approval.alaudadevops.io/v1alpha1", "kind": "ScriptCheck",
@@ -87,6 +101,8 @@ func TestDescribe(t *testing.T) {
 		"request-rejected": {makeRequest("rcr-1").With(wholeStory).Ended("ChecksRejected", "Rejected by owner1.").Obj(), []string{"rcr-1"}},
 		"check-pending":    {makeCheck("check-a", "rcr-1").ApprovedBy("owner1").With(wholeQuestion).Obj(), []string{"rcr-1", "-n", "prod"}},
 		"check-approved":   {makeCheck("check-a", "rcr-1").ApprovedBy("owner1").State("approved").Obj(), []string{"check-a", "-n", "prod"}},
+		"request-asserted": {makeRequest("rcr-1").Granted().With(assertedRequest).Obj(), []string{"rcr-1"}},
+		"check-asserted":   {makeCheck("check-a", "rcr-1").ApprovedBy("owner1").With(assertedCheck).Obj(), []string{"check-a", "-n", "prod"}},
 		"check-foreign":    {foreign, []string{"script", "-n", "prod"}},
 	}
 	for name, tt := range tests {

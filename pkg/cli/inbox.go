@@ -175,7 +175,7 @@ func (p *program) inboxItem(check *waitingCheck) item {
 	return item{
 		id: string(check.UID),
 		row: []string{
-			showName(check.Namespace), showName(check.Name), showName(q.Object.Name), showName(q.RequestedBy.Username), useText(q.Use),
+			showName(check.Namespace), showName(check.Name), showName(q.Object.Name), showIdentity(&q.RequestedBy), useText(q.Use),
 			remaining(check.Deadline.Time, p.clock.Now()), plaintext.Quote(q.Reason, reasonColumn),
 		},
 		wide: []string{

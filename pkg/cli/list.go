@@ -267,7 +267,7 @@ func (p *program) requestItem(c *cluster, req *approvalv1alpha1.ResourceCheckReq
 	return item{
 		id:  string(req.UID) + "/" + s.state,
 		row: row, wide: []string{
-			useText(req.Spec.Use), showName(requestedBy(req)), runText(req.Spec.Context.Resource), orElse(waitingText(s.waiting), none),
+			useText(req.Spec.Use), showIdentity(req.Spec.RequestedBy), runText(req.Spec.Context.Resource), orElse(waitingText(s.waiting), none),
 		},
 		object: namedObject(setKind(c.Scheme(), req)), facts: factsOfRequest(req, s),
 	}

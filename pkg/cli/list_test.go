@@ -40,7 +40,9 @@ func mineAndOthers() []client.Object {
 	return []client.Object{
 		job,
 		makeRequest("asked").With(byPipeline).With(func(r *approvalv1alpha1.ResourceCheckRequest) { r.Spec.RequestedBy.Username = "dev@example.com" }).Pending().Obj(),
-		makeRequest("subject").With(func(r *approvalv1alpha1.ResourceCheckRequest) { r.Spec.RequestedBy.Username = "x" }).Granted().Obj(),
+		makeRequest("subject").With(func(r *approvalv1alpha1.ResourceCheckRequest) {
+			r.Spec.RequestedBy.Username, r.Spec.RequestedBy.Extra = "x", nil
+		}).Granted().Obj(),
 		makeRequest("created").With(forRun("")).Obj(),
 		makeRequest("asked-too").With(byPipeline).With(func(r *approvalv1alpha1.ResourceCheckRequest) { r.Status.Askers = []string{"dev@example.com"} }).Obj(),
 		makeRequest("not-mine").With(byPipeline).Obj(),
@@ -116,9 +118,25 @@ func TestInboxFromTheServer(t *testing.T) {
 	require.Equal(t, ExitDone, b.run("list", "--inbox", "-n", "prod", "-o", "name"))
 	assert.Equal(t, "approvalrequest.approval.alaudadevops.io/sooner\napprovalrequest.approval.alaudadevops.io/later\n", b.out.String())
 
+	b.as("owner1", "prod-owners").asserting()
+	b.change(func(c *approvalv1alpha1.ApprovalRequest) {
+		c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	}, "sooner")
+	require.Equal(t, ExitDone, b.run("list", "--inbox", "-n", "prod", "-o", "name"))
+	assert.Equal(t, "approvalrequest.approval.alaudadevops.io/later\n", b.out.String(), "what takes no answer by impersonation does not wait for one")
+
 	b.as("stranger")
 	require.Equal(t, ExitDone, b.run("list", "--inbox", "-n", "prod"))
 	assert.Equal(t, "Nothing waits for your answer.\n", b.err.String())
+}
+
+// change edits a check where it is stored.
+func (b *bench) change(edit func(*approvalv1alpha1.ApprovalRequest), name string) {
+	b.t.Helper()
+	stored := &approvalv1alpha1.ApprovalRequest{}
+	require.NoError(b.t, b.client.Get(b.t.Context(), keyOf("prod", name), stored))
+	edit(stored)
+	require.NoError(b.t, b.client.Update(b.t.Context(), stored))
 }
 
 func TestListExec(t *testing.T) {

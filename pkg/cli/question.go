@@ -15,7 +15,7 @@ func questionSheet(out *sheet, q *approvalv1alpha1.CheckRequest, now time.Time) 
 	out.field("Object", "%s", objectText(q.Object))
 	out.field("Use", "%s", useText(q.Use))
 	out.field("For", "%s", subjectText(&q.Subject))
-	out.field("Asked by", "%s", showName(q.RequestedBy.Username))
+	out.field("Asked by", "%s", showIdentity(&q.RequestedBy))
 	out.optional("Person", show(q.Person))
 	if q.Reason != "" {
 		out.field("Reason", "%s", words(q.Reason))
@@ -75,6 +75,9 @@ func approvalSheet(out *sheet, a *approvalv1alpha1.ApprovalRequest, now time.Tim
 	if a.Spec.Order == approvalv1alpha1.OrderSequential {
 		out.field("Order", "one policy after the other")
 	}
+	if a.Spec.AssertedAnswers == approvalv1alpha1.AssertedAnswersForbid {
+		out.field("Answers with", "a token of one's own; impersonation does not count")
+	}
 	if q := a.Spec.Request; q != nil && a.Spec.SelfApproval != approvalv1alpha1.SelfApprovalAllow {
 		out.list("Excluded", shownNames(q.Excluded))
 		if q.UnknownCreator {
@@ -85,7 +88,7 @@ func approvalSheet(out *sheet, a *approvalv1alpha1.ApprovalRequest, now time.Tim
 		out.field("Given up", "%s", momentText(deadline(a), now))
 	}
 	if revocation := a.Status.Revocation; revocation != nil && revocation.Comment != "" {
-		out.field("Revoked", "by %s: %s", showName(revocation.Username), words(revocation.Comment))
+		out.field("Revoked", "by %s: %s", showUser(revocation.Username, revocation.Asserted), words(revocation.Comment))
 	}
 }
 

@@ -25,7 +25,7 @@ func (p *program) requestSheet(req *approvalv1alpha1.ResourceCheckRequest) strin
 	if token := req.Spec.Context.Token; token != nil {
 		out.field("Token", "jti %s", showName(token.JTI))
 	}
-	out.field("Asked by", "%s, %s", showName(requestedBy(req)), momentText(req.CreationTimestamp.Time, now))
+	out.field("Asked by", "%s, %s", showIdentity(req.Spec.RequestedBy), momentText(req.CreationTimestamp.Time, now))
 	out.list("Asked too", shownNames(req.Status.Askers))
 	if req.Spec.Reason != "" {
 		out.field("Reason", "%s", words(req.Spec.Reason))
@@ -134,7 +134,7 @@ func stateText(state duckv1alpha1.CheckState, reason, message string) string {
 }
 
 func answerText(d duckv1alpha1.CheckDecision, now time.Time) string {
-	text := showName(d.Username) + " " + decisionText(d.Decision)
+	text := showUser(d.Username, d.Asserted) + " " + decisionText(d.Decision)
 	if !d.Time.IsZero() {
 		text += " " + momentText(d.Time.Time, now)
 	}

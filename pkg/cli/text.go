@@ -31,6 +31,21 @@ func showName(s string) string {
 	return plaintext.Line(s, maxName)
 }
 
+// showUser says with the name when that it was him is another's word.
+func showUser(name string, asserted bool) string {
+	if asserted {
+		return showName(name) + " (asserted)"
+	}
+	return showName(name)
+}
+
+func showIdentity(who *approvalv1alpha1.Identity) string {
+	if who == nil || who.Username == "" {
+		return none
+	}
+	return showUser(who.Username, who.Asserted())
+}
+
 // words quotes what somebody else wrote.
 func words(s string) string { return plaintext.Quote(s, maxText) }
 

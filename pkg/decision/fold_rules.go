@@ -191,7 +191,7 @@ func failed(message string) duckv1alpha1.CheckStatus {
 func revokedStatus(c *FoldCheck) duckv1alpha1.CheckStatus {
 	status := *c.Status.DeepCopy()
 	status.State, status.Reason = duckv1alpha1.CheckCancelled, duckv1alpha1.CheckReasonRevoked
-	status.Message = revokedBy(c.Revocation.Username, c.Revocation.Comment)
+	status.Message = checkRevokedBy(c.Revocation)
 	return status
 }
 

@@ -39,6 +39,14 @@ func describeCheck(ref *approvalv1alpha1.CheckReference) string {
 
 func revokedBy(user, words string) string { return "revoked by " + quoted(user) + ": " + quoted(words) }
 
+// checkRevokedBy says with the name when it is another's word.
+func checkRevokedBy(r *approvalv1alpha1.CheckRevocation) string {
+	if r.Asserted {
+		return "revoked by " + quoted(r.Username) + " (asserted): " + quoted(r.Comment)
+	}
+	return revokedBy(r.Username, r.Comment)
+}
+
 // waitingText names who is still to answer.
 func waitingText(waiting []duckv1alpha1.CheckWaiting) string {
 	texts := make([]string, 0, len(waiting))

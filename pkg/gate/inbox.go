@@ -57,6 +57,9 @@ func (b *inbox) forgetAskers(uid types.UID) { b.askers.Delete(uid) }
 // empty). more tells that there are further ones.
 func (g *Gate) Inbox(who *token.Identity, after types.UID, limit int) (items []*approvalv1alpha1.ApprovalRequest, more bool) {
 	me := approvalv1alpha1.Identity{Username: who.Username, UID: who.UID, Groups: who.Groups}
+	if credential := who.Extra[approvalv1alpha1.ExtraCredentialID]; len(credential) > 0 {
+		me.Extra = map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: credential}
+	}
 	var all []*approvalv1alpha1.ApprovalRequest
 	g.inbox.pending.Each(func(_ types.NamespacedName, check *approvalv1alpha1.ApprovalRequest) {
 		askers, _ := g.inbox.askers.Get(check.Spec.Request.Ref.UID)

@@ -67,18 +67,34 @@ func (b *specBuilder) Timeout(d time.Duration) *specBuilder {
 
 func (b *specBuilder) Obj() *approvalv1alpha1.ApprovalRequestSpec { return &b.spec }
 
+func (b *specBuilder) ForbidAsserted() *specBuilder {
+	b.spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	return b
+}
+
+// ownToken is what is stored of somebody who came with a token of his own.
+func ownToken() map[string]approvalv1alpha1.ExtraValue {
+	return map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {"JTI=1"}}
+}
+
 type answerBuilder struct{ answer Answer }
 
 // makeAnswer is given some seconds after the start; its UID follows from the rest.
 func makeAnswer(user string, decision approvalv1alpha1.ApprovalDecision, second int) *answerBuilder {
 	return &answerBuilder{Answer{
 		UID:       types.UID(fmt.Sprintf("%s-%s-%d", user, decision, second)),
-		Responder: approvalv1alpha1.Identity{Username: user}, Decision: decision, At: start.Add(time.Duration(second) * time.Second),
+		Responder: approvalv1alpha1.Identity{Username: user, Extra: ownToken()}, Decision: decision, At: start.Add(time.Duration(second) * time.Second),
 	}}
 }
 
 func (b *answerBuilder) Groups(groups ...string) *answerBuilder {
 	b.answer.Responder.Groups = groups
+	return b
+}
+
+// Asserted is an answer by impersonation.
+func (b *answerBuilder) Asserted() *answerBuilder {
+	b.answer.Responder.Extra = nil
 	return b
 }
 

@@ -125,7 +125,7 @@ func revocation(in Input) (Answer, bool) {
 // question later may still close what he opened.
 func approved(in Input, user string) bool {
 	return slices.ContainsFunc(in.Answers, func(a Answer) bool {
-		return a.Decision == approvalv1alpha1.DecisionApprove && a.Responder.Username == user &&
+		return a.Decision == approvalv1alpha1.DecisionApprove && a.Responder.Username == user && !refusesAsserted(in.Spec, a.Responder) &&
 			slices.ContainsFunc(in.Spec.Policies, func(p approvalv1alpha1.ApprovalPolicy) bool { return names(p, a.Responder) })
 	})
 }
@@ -136,10 +136,10 @@ func revoked(in Input, revoke Answer) Outcome {
 		out.Policies, out.DecidedBy = in.Previous.Policies, slices.Clone(in.Previous.DecidedBy)
 	}
 	out.State, out.Reason = duckv1alpha1.CheckCancelled, duckv1alpha1.CheckReasonRevoked
-	out.Message = bounded("Revoked by " + shownUser(revoke.Responder.Username) + shownComment(revoke.Comment) + ".")
+	out.Message = bounded("Revoked by " + shownResponder(revoke.Responder) + shownComment(revoke.Comment) + ".")
 	out.DecidedBy = append(out.DecidedBy[:min(len(out.DecidedBy), maxListed-1)], decision(revoke))
 	out.Revocation = &approvalv1alpha1.CheckRevocation{
-		Username: revoke.Responder.Username, ByOwner: revoke.AsOwner, At: metav1.NewTime(revoke.At), Comment: revoke.Comment,
+		Username: revoke.Responder.Username, Asserted: revoke.Responder.Asserted(), ByOwner: revoke.AsOwner, At: metav1.NewTime(revoke.At), Comment: revoke.Comment,
 	}
 	return out
 }
@@ -147,5 +147,6 @@ func revoked(in Input, revoke Answer) Outcome {
 func decision(a Answer) duckv1alpha1.CheckDecision {
 	return duckv1alpha1.CheckDecision{
 		Username: a.Responder.Username, Decision: string(a.Decision), Time: metav1.NewTime(a.At), Comment: a.Comment,
+		Asserted: a.Responder.Asserted(),
 	}
 }

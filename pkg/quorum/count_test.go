@@ -186,6 +186,58 @@ func TestCountKeepsWhatWasDecided(t *testing.T) {
 	})
 }
 
+func TestCountMarksAssertedAnswers(t *testing.T) {
+	count := func(spec *specBuilder, answers ...Answer) Outcome {
+		return Count(Input{Spec: spec.Obj(), Answers: answers, StartedAt: start, Now: start.Add(time.Hour)})
+	}
+	bySome := func(decision approvalv1alpha1.ApprovalDecision, second int) *answerBuilder {
+		return makeAnswer("alice", decision, second).Comment("x").Asserted()
+	}
+	spec := makeSpec().Policy("p", 2, "alice", "bob")
+	t.Run("in what was decided", func(t *testing.T) {
+		out := count(spec, bySome(approvalv1alpha1.DecisionApprove, 1).Obj(), approve("bob", 2))
+		assert.Equal(t, "Approved by alice (asserted) and bob.", out.Message)
+		assert.Equal(t, []bool{true, false}, []bool{out.DecidedBy[0].Asserted, out.DecidedBy[1].Asserted})
+	})
+	t.Run("in a rejection", func(t *testing.T) {
+		out := count(spec, bySome(approvalv1alpha1.DecisionReject, 1).Obj())
+		assert.Equal(t, `Rejected by alice (asserted), who says: "x".`, out.Message)
+		assert.True(t, out.DecidedBy[0].Asserted)
+	})
+	t.Run("in a revocation", func(t *testing.T) {
+		out := count(spec, approve("alice", 1), bySome(approvalv1alpha1.DecisionRevoke, 2).Obj())
+		assert.Equal(t, `Revoked by alice (asserted), who says: "x".`, out.Message)
+		assert.True(t, out.Revocation.Asserted)
+	})
+}
+
+func TestCountRefusesAssertedAnswers(t *testing.T) {
+	asserted := func(user string, decision approvalv1alpha1.ApprovalDecision, second int) Answer {
+		return makeAnswer(user, decision, second).Comment("x").Asserted().Obj()
+	}
+	tests := map[string]struct {
+		answers []Answer
+		want    counted
+	}{
+		"an approve does not count": {[]Answer{asserted("alice", approvalv1alpha1.DecisionApprove, 1)}, counted{"pending", []int32{0}, []string{"alice"}}},
+		"a reject does not count":   {[]Answer{asserted("alice", approvalv1alpha1.DecisionReject, 1)}, counted{"pending", []int32{0}, []string{"alice"}}},
+		"nor does it stand before one's own answer": {[]Answer{asserted("alice", approvalv1alpha1.DecisionReject, 1), approve("alice", 2)},
+			counted{State: "approved", Approvals: []int32{1}}},
+		"an approve that does not count is not taken back": {
+			[]Answer{asserted("alice", approvalv1alpha1.DecisionApprove, 1), asserted("alice", approvalv1alpha1.DecisionRevoke, 2)},
+			counted{"pending", []int32{0}, []string{"alice"}}},
+		"one's own approve is taken back": {[]Answer{approve("alice", 1), asserted("alice", approvalv1alpha1.DecisionRevoke, 2)},
+			counted{State: "cancelled/Revoked", Approvals: []int32{1}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := makeSpec().Policy("p", 1, "alice").ForbidAsserted().Obj()
+			out := Count(Input{Spec: spec, Answers: tt.answers, StartedAt: start, Now: start.Add(time.Hour)})
+			assert.Empty(t, cmp.Diff(tt.want, summary(out)))
+		})
+	}
+}
+
 func TestCountShortensTheGrant(t *testing.T) {
 	spec := makeSpec().Policy("p", 2, "alice", "bob").Obj()
 	long := makeAnswer("alice", approvalv1alpha1.DecisionApprove, 1).GrantFor(2 * time.Hour).Obj()

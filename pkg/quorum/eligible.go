@@ -20,12 +20,14 @@ var (
 		"somebody else must answer")
 	errServiceAccount = errors.New("a service account answers only if a policy of the rule names it as a user: add it there, or answer as a person")
 	errNotNamed       = errors.New("you are not among the approvers that this request names: ask one of those it waits for")
-	errNobody         = errors.New("the answer carries no user name: log in and answer again")
+	errAsserted       = errors.New("this rule counts only answers given with a credential of the responder's own, and yours came without one, as with " +
+		"impersonation (--as) or a static token: log in with a token of your own and answer again")
+	errNobody = errors.New("the answer carries no user name: log in and answer again")
 )
 
 // Eligible returns nil if the identity's answer to the check counts, and otherwise an error whose text is one sentence
 // for the person who answers. askers are the users who asked for the same beside requestedBy. Only the groups of the
-// identity that the policies name matter. Whether a step of a sequential check is open yet is Count's business.
+// identity that the policies name matter, and of its extra the credential id. Whether a step of a sequential check is open yet is Count's business.
 func Eligible(spec *approvalv1alpha1.ApprovalRequestSpec, askers []string, who approvalv1alpha1.Identity) error {
 	return newIndependence(spec, askers).eligible(spec, who)
 }
@@ -37,13 +39,20 @@ func (i independence) eligible(spec *approvalv1alpha1.ApprovalRequestSpec, who a
 	if err := i.check(who.Username); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(spec.Policies, func(p approvalv1alpha1.ApprovalPolicy) bool { return names(p, who) }) {
+	switch named := slices.ContainsFunc(spec.Policies, func(p approvalv1alpha1.ApprovalPolicy) bool { return names(p, who) }); {
+	case named && refusesAsserted(spec, who):
+		return errAsserted
+	case named:
 		return nil
-	}
-	if isServiceAccount(who.Username) {
+	case isServiceAccount(who.Username):
 		return errServiceAccount
 	}
 	return errNotNamed
+}
+
+// refusesAsserted tells that the check wants the responder's own credential, and none was seen.
+func refusesAsserted(spec *approvalv1alpha1.ApprovalRequestSpec, who approvalv1alpha1.Identity) bool {
+	return spec.AssertedAnswers == approvalv1alpha1.AssertedAnswersForbid && who.Asserted()
 }
 
 // names tells whether the policy's approvers include the identity.

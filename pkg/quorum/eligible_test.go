@@ -52,6 +52,13 @@ func TestEligible(t *testing.T) {
 		"unknown creator where allowed": {spec: makeSpec().Policy("p", 1, "alice").SelfApproval().With(func(s *approvalv1alpha1.ApprovalRequestSpec) {
 			s.Request.UnknownCreator = true
 		}), who: approvalv1alpha1.Identity{Username: "alice"}},
+		"own credential where asked for": {spec: makeSpec().Policy("p", 1, "alice").ForbidAsserted(),
+			who: approvalv1alpha1.Identity{Username: "alice", Extra: ownToken()}},
+		"asserted where refused":   {spec: makeSpec().Policy("p", 1, "alice").ForbidAsserted(), who: approvalv1alpha1.Identity{Username: "alice"}, want: errAsserted},
+		"asserted and not named":   {spec: makeSpec().Policy("p", 1, "bob").ForbidAsserted(), who: approvalv1alpha1.Identity{Username: "alice"}, want: errNotNamed},
+		"asserted service account": {spec: makeSpec().Policy("p", 1, robot).ForbidAsserted(), who: approvalv1alpha1.Identity{Username: robot}, want: errAsserted},
+		"credential id that is no value": {spec: makeSpec().Policy("p", 1, "alice").ForbidAsserted(),
+			who: approvalv1alpha1.Identity{Username: "alice", Extra: map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {}}}, want: errAsserted},
 		"no question": {spec: makeSpec().Policy("p", 1, "alice").With(func(s *approvalv1alpha1.ApprovalRequestSpec) { s.Request = nil }),
 			who: approvalv1alpha1.Identity{Username: "alice"}, want: errUnknownCreator},
 	}

@@ -103,7 +103,7 @@ func (t *tally) outcome() Outcome {
 	if i := t.firstRejection(); i >= 0 {
 		a := t.rejections[i]
 		out.State = duckv1alpha1.CheckRejected
-		out.Message = bounded("Rejected by " + shownUser(a.Responder.Username) + shownComment(a.Comment) + ".")
+		out.Message = bounded("Rejected by " + shownResponder(a.Responder) + shownComment(a.Comment) + ".")
 		return out
 	}
 	switch {

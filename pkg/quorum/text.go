@@ -26,6 +26,14 @@ func shownUser(name string) string {
 	return name
 }
 
+// shownResponder says with the name when it is another's word.
+func shownResponder(who approvalv1alpha1.Identity) string {
+	if who.Asserted() {
+		return shownUser(who.Username) + " (asserted)"
+	}
+	return shownUser(who.Username)
+}
+
 // shownComment marks a comment as the responder's own words.
 func shownComment(comment string) string {
 	if comment == "" {
@@ -51,7 +59,7 @@ func (t *tally) approvedMessage() string {
 			users = append(users, "others")
 			break
 		}
-		users = append(users, shownUser(a.Responder.Username))
+		users = append(users, shownResponder(a.Responder))
 	}
 	return bounded("Approved by " + enumerate(users) + ".")
 }

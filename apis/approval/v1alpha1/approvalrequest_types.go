@@ -89,7 +89,7 @@ type ApprovalRequestSpec struct {
 	// +optional
 	SelfApproval SelfApproval `json:"selfApproval,omitempty"`
 	// assertedAnswers says whether answers count that were given without a credential of the responder's own, as with
-	// impersonation and client certificates.
+	// impersonation and client certificates. A Revoke always counts, because it only closes.
 	// +kubebuilder:default=Allow
 	// +optional
 	AssertedAnswers AssertedAnswers `json:"assertedAnswers,omitempty"`
@@ -164,6 +164,9 @@ type ApprovalRequestStatus struct {
 type CheckRevocation struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Username string `json:"username"`
+	// asserted tells that no credential of this user's own was seen: that it was him is another's word.
+	// +optional
+	Asserted bool `json:"asserted,omitempty"`
 	// byOwner says that the revocation rests on the verb revoke.
 	ByOwner bool        `json:"byOwner"`
 	At      metav1.Time `json:"at"`

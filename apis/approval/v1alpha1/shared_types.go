@@ -82,7 +82,10 @@ type Identity struct {
 // ExtraCredentialID is the key of Identity.Extra that holds the credential id of the caller's token.
 const ExtraCredentialID = "authentication.kubernetes.io/credential-id"
 
-// Asserted tells that no credential of the caller's own was seen, as with impersonation and client certificates.
+// Asserted tells that no credential of the caller's own was seen: he was impersonated, or came with something that the API
+// server gives no credential id for, such as a static token, a token without jti, or, in
+// older versions, a client certificate. With impersonation the API server takes the credential id away, unless the impersonator sends one: the right
+// to impersonate `userextras/authentication.kubernetes.io/credential-id` is a right to forge it, and is not for people.
 func (i *Identity) Asserted() bool { return len(i.Extra[ExtraCredentialID]) == 0 }
 
 // ExtraValue is a list of values of one key of a caller's extra information.

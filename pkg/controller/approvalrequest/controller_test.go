@@ -85,7 +85,8 @@ func makeAnswer(user string, decision approvalv1alpha1.ApprovalDecision, second 
 			CreationTimestamp: metav1.NewTime(start.Add(time.Duration(second) * time.Second))},
 		Spec: approvalv1alpha1.ApprovalResponseSpec{
 			RequestRef: approvalv1alpha1.CheckTarget{Kind: kind, Name: "check", UID: "c1"}, Decision: decision,
-			Responder: &approvalv1alpha1.Identity{Username: user}, Comment: "because",
+			Responder: &approvalv1alpha1.Identity{Username: user, Extra: map[string]approvalv1alpha1.ExtraValue{approvalv1alpha1.ExtraCredentialID: {"JTI=1"}}},
+			Comment:   "because",
 		},
 	}
 }

@@ -229,7 +229,9 @@ func (c *Controller) revocation(ctx context.Context, kind *checks.Kind, live *un
 	if first == nil {
 		return nil, nil
 	}
-	return &approvalv1alpha1.CheckRevocation{Username: first.Spec.Responder.Username, ByOwner: true, At: first.CreationTimestamp, Comment: first.Spec.Comment}, nil
+	return &approvalv1alpha1.CheckRevocation{
+		Username: first.Spec.Responder.Username, Asserted: first.Spec.Responder.Asserted(), ByOwner: true, At: first.CreationTimestamp, Comment: first.Spec.Comment,
+	}, nil
 }
 
 func ownRevocation(live *unstructured.Unstructured) *approvalv1alpha1.CheckRevocation {

@@ -75,7 +75,11 @@ func (c *Caller) IsAnonymous() bool {
 // IsPerson tells that the caller is no service account.
 func (c *Caller) IsPerson() bool { return c.ServiceAccount == nil }
 
-// Identity is what is stored of the caller: of the groups those that matter, of extra only the credential's id.
+// Identity is what is stored of the caller: of the groups those that matter, of extra only the credential's id. A caller
+// without one is another's word (Identity.Asserted). For an impersonated caller the API server leaves it out, because extra
+// holds only what Impersonate-Extra headers say: whoever may impersonate
+// `userextras/authentication.kubernetes.io/credential-id` can forge it, and nothing in an admission review tells. No shipped
+// role conveys that.
 func (c *Caller) Identity(matters func(group string) bool) approvalv1alpha1.Identity {
 	id := approvalv1alpha1.Identity{Username: c.Username, UID: c.UID}
 	for _, group := range c.Groups {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,6 +209,59 @@ func TestS7_WhoAnswers(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
+}
+
+// impersonated is somebody whom the API server knows by another's word.
+func impersonated(name string, groups ...string) authenticationv1.UserInfo {
+	who := person(name, groups...)
+	delete(who.Extra, approvalv1alpha1.ExtraCredentialID)
+	return who
+}
+
+func TestS7_AssertedAnswers(t *testing.T) {
+	forbid := func(c *approvalv1alpha1.ApprovalRequest, _ *approvalv1alpha1.ResourceCheckRequest) {
+		c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	}
+	t.Run("are taken by default, and marked", func(t *testing.T) {
+		r, err := newHarness(t).create(impersonated("dave"), answerWith(t, approve))
+		require.NoError(t, err)
+		assert.True(t, r.Spec.Responder.Asserted())
+	})
+	t.Run("are told of", func(t *testing.T) {
+		for want, who := range map[string]authenticationv1.UserInfo{"shown as asserted": impersonated("dave"), "": person("dave")} {
+			h := newHarness(t)
+			r := &admit.Review{Caller: admit.CallerOf(who), Operation: admissionv1.Create, Namespace: "prod", Object: wire(t, answerWith(t, approve))}
+			require.NoError(t, h.webhook.Mutate(t.Context(), r))
+			require.NoError(t, h.webhook.Validate(t.Context(), r))
+			assert.Equal(t, want != "", len(r.Warnings) == 1)
+			assert.Contains(t, strings.Join(r.Warnings, ""), want)
+		}
+	})
+	t.Run("a credential id sent in the object is none", func(t *testing.T) {
+		_, err := newHarness(t, forbid).create(impersonated("dave"), answerWith(t,
+			`{requestRef: {name: check}, decision: Approve, responder: {username: dave, extra: {"authentication.kubernetes.io/credential-id": ["JTI=j"]}}}`))
+		require.ErrorContains(t, err, "log in with a token of your own")
+	})
+	t.Run("two credential ids are none", func(t *testing.T) {
+		who := person("dave")
+		who.Extra[approvalv1alpha1.ExtraCredentialID] = authenticationv1.ExtraValue{"JTI=j", "JTI=k"}
+		_, err := newHarness(t, forbid).create(who, answerWith(t, approve))
+		require.ErrorContains(t, err, "log in with a token of your own")
+	})
+	t.Run("are refused where the rule says so", func(t *testing.T) {
+		h := newHarness(t, forbid)
+		for _, decision := range []string{"Approve", "Reject"} {
+			_, err := h.create(impersonated("dave"), answerWith(t, `{requestRef: {name: check}, decision: `+decision+`, comment: x}`))
+			require.ErrorContains(t, err, "log in with a token of your own")
+		}
+		_, err := h.create(person("dave"), answerWith(t, approve))
+		require.NoError(t, err)
+	})
+	t.Run("a Revoke closes all the same", func(t *testing.T) {
+		r, err := newHarness(t, forbid).create(impersonated("olga"), answerWith(t, `{requestRef: {name: check}, decision: Revoke, comment: x}`))
+		require.NoError(t, err)
+		assert.True(t, r.Spec.Responder.Asserted())
+	})
 }
 
 func TestS7_NobodyAnswersTwice(t *testing.T) {

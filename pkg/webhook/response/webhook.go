@@ -83,7 +83,13 @@ func (w *Webhook) Validate(ctx context.Context, r *admit.Review) error {
 	if err := admit.Untouched(r.Object, want, asserted); err != nil {
 		return err
 	}
-	return w.counts(ctx, a)
+	if err := w.counts(ctx, a); err != nil {
+		return err
+	}
+	if a.response.Spec.Responder.Asserted() {
+		r.Warn("your answer came without a credential of your own, as with impersonation: it is shown as asserted")
+	}
+	return nil
 }
 
 func restore(u, old *unstructured.Unstructured, caller *admit.Caller) {
