@@ -73,12 +73,15 @@ func (o Options) withDefaults() Options {
 		*d.field = orDefault(*d.field, d.value)
 	}
 	o.Retries = orDefault(o.Retries, DefaultRetries)
-	// These three cannot be none.
+	// These cannot be none.
 	o.Entries = max(1, orDefault(o.Entries, DefaultEntries))
 	o.Concurrency = max(1, orDefault(o.Concurrency, DefaultConcurrency))
 	o.Breaker.Failures = max(1, orDefault(o.Breaker.Failures, DefaultFailures))
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
+	}
+	if o.RetryAfter == 0 {
+		o.RetryAfter = DefaultRetryAfter
 	}
 	return o
 }

@@ -30,6 +30,9 @@ type Options struct {
 	ProxyURL     string
 	ToolTimeout  time.Duration
 
+	// DirectoryFile describes the directory of people; empty is none, and nobody's author can be verified.
+	DirectoryFile string
+
 	// Retention is how long ended requests stay; Archive is where they are written to before they go.
 	Retention time.Duration
 	Archive   string
@@ -73,6 +76,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.ProxyService, "proxy-service", o.ProxyService, "name of the proxy's Service")
 	f.StringVar(&o.ProxyURL, "proxy-url", o.ProxyURL, "base URL under which people reach the proxy; empty is by host name inside the cluster")
 	f.DurationVar(&o.ToolTimeout, "tool-timeout", o.ToolTimeout, "bound of each call to a tool")
+	f.StringVar(&o.DirectoryFile, "directory-config", o.DirectoryFile, "file that describes the directory of people; empty is none, and authors wait to be verified")
 	f.DurationVar(&o.Retention, "retention", o.Retention, "how long ended requests are kept")
 	f.StringVar(&o.Archive, "archive", o.Archive, "file that ended requests are written to before they are deleted; - is standard output")
 	f.Float64Var(&o.ReasksPerSecond, "reasks-per-second", o.ReasksPerSecond, "how many requests ask again each second after a rule changed")

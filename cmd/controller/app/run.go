@@ -25,6 +25,8 @@ import (
 	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
+	"github.com/AlaudaDevops/countersign/pkg/directory"
+	"github.com/AlaudaDevops/countersign/pkg/directory/open"
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
@@ -45,6 +47,7 @@ type parts struct {
 	origin   origin.Config
 	runs     *origin.Cache
 	authz    *authz.Authorizer
+	people   *directory.Cached
 }
 
 // Run runs the controller until the context ends.
@@ -118,6 +121,10 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 	if err != nil {
 		return nil, err
 	}
+	people, err := open.Open(options.DirectoryFile, open.Deps{Clock: tick, Dynamic: dyn, Metrics: metrics.Registry})
+	if err != nil {
+		return nil, err
+	}
 	watcher := guarded.NewWatcher(client, policies.Options{CreatorWebhook: byWebhook})
 	return &parts{
 		options: options, clock: tick, client: client, dynamic: dyn, username: username,
@@ -125,7 +132,8 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 		epoch:  guarded.NewEpochReader(client, watcher, options.Namespace),
 		origin: table, runs: origin.NewCache(tick, dyn, mgr.GetRESTMapper(), table),
 		// Somebody who was given a right just now asks at once, so a no is not remembered.
-		authz: authz.New(tick, client.AuthorizationV1().SubjectAccessReviews(), authz.WithTTL(authz.DefaultAllowTTL, 0)),
+		authz:  authz.New(tick, client.AuthorizationV1().SubjectAccessReviews(), authz.WithTTL(authz.DefaultAllowTTL, 0)),
+		people: people,
 	}, nil
 }
 

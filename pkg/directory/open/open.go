@@ -1,0 +1,94 @@
+// Package open makes the directory that a configuration file describes.
+package open
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/AlaudaDevops/countersign/pkg/directory"
+)
+
+// NoDirectory is what look-ups say when no file is configured.
+const NoDirectory = directory.Absent("no directory is configured: start the controller with --directory-config")
+
+// Deps is what directories need of the process.
+type Deps struct {
+	// Clock is the real one if nil.
+	Clock clock.Clock
+	// Dynamic is the client of the API server, for type openshift.
+	Dynamic dynamic.Interface
+	// Metrics registers the metrics of look-ups; nil counts for nobody.
+	Metrics prometheus.Registerer
+}
+
+// Open returns the directory that the YAML file at path describes, behind its cache. An empty path is a directory that
+// never answers and says so. The file is read once; files that it names are read again when they change.
+func Open(path string, deps Deps) (*directory.Cached, error) {
+	if deps.Clock == nil {
+		deps.Clock = clock.RealClock{}
+	}
+	if path == "" {
+		return directory.New(NoDirectory, directory.Options{Name: "none", Clock: deps.Clock}, deps.Metrics), nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the directory's configuration cannot be read: %w", err)
+	}
+	var config Config
+	if err := yaml.UnmarshalStrict(content, &config); err != nil {
+		return nil, fmt.Errorf("the directory's configuration %s is not valid: %w", path, err)
+	}
+	cached, err := config.open(deps)
+	if err != nil {
+		return nil, fmt.Errorf("the directory's configuration %s is not valid: %w", path, err)
+	}
+	return cached, nil
+}
+
+func (c *Config) open(deps Deps) (*directory.Cached, error) {
+	build, err := c.choose()
+	if err != nil {
+		return nil, err
+	}
+	options, err := c.Cache.options()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := build(deps)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Type, err)
+	}
+	options.Name, options.Clock = c.Type, deps.Clock
+	return directory.New(inner, options, deps.Metrics), nil
+}
+
+// choose returns what makes the directory of the type, and refuses sections of other types.
+func (c *Config) choose() (maker, error) {
+	var chosen *kind
+	var names []string
+	for _, k := range c.kinds() {
+		names = append(names, k.name)
+		switch {
+		case k.name == c.Type:
+			chosen = &k
+		case k.given:
+			return nil, fmt.Errorf("type is %q, but there is a section %s: remove the section or change the type", c.Type, k.name)
+		}
+	}
+	switch {
+	case c.Type == "":
+		return nil, errors.New("type is missing: write one of " + strings.Join(names, ", "))
+	case chosen == nil:
+		return nil, fmt.Errorf("type is %q: write one of %s", c.Type, strings.Join(names, ", "))
+	case !chosen.given && !chosen.optional:
+		return nil, fmt.Errorf("the section %s is missing", c.Type)
+	}
+	return chosen.build, nil
+}
