@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -80,11 +81,10 @@ type Pipeline struct {
 	// +optional
 	Timeouts *PipelineTimeouts `json:"timeouts,omitempty"`
 	// taskRunSpecs are handed to the run as they are.
-	// +kubebuilder:validation:Schemaless
-	// +kubebuilder:validation:Type=array
-	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:MaxItems=128
+	// +listType=atomic
 	// +optional
-	TaskRunSpecs []runtime.RawExtension `json:"taskRunSpecs,omitempty"`
+	TaskRunSpecs []apiextensionsv1.JSON `json:"taskRunSpecs,omitempty"`
 	// maxRetries is kept and not used here.
 	// +kubebuilder:validation:Minimum=0
 	// +optional

@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -88,7 +89,7 @@ func (in *Pipeline) DeepCopyInto(out *Pipeline) {
 	}
 	if in.TaskRunSpecs != nil {
 		in, out := &in.TaskRunSpecs, &out.TaskRunSpecs
-		*out = make([]runtime.RawExtension, len(*in))
+		*out = make([]apiextensionsv1.JSON, len(*in))
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
