@@ -16,13 +16,14 @@ const (
 	AnnotationReleaseVerified = "attribution.alaudadevops.io/release-verified"
 )
 
-// Parameters that the run of a Release gets. Objects are given as namespace/name.
+// Parameters that the run of a Release gets. Objects are given as namespace/name; the policy is the name that the admission
+// or strategy has.
 const (
 	ParamRelease              = "release"
 	ParamReleasePlan          = "releasePlan"
 	ParamReleasePlanAdmission = "releasePlanAdmission"
 	ParamSnapshot             = "snapshot"
-	ParamPolicy               = "enterpriseContractPolicy"
+	ParamPolicy               = "policy"
 	ParamOciStorage           = "ociStorage"
 	ParamAttributionAuthor    = "attributionAuthor"
 	ParamAttributionStanding  = "attributionStanding"
