@@ -18,8 +18,9 @@ help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: cluster
-cluster: ## Build the test cluster's binaries (etcd, API server, ...) into bin/.
+cluster: ## Build the test cluster's binaries (etcd, API server, Tekton, ...) into bin/.
 	@$(MAKE) --no-print-directory -C test/cluster
+	@$(MAKE) --no-print-directory -C test/ecosystem
 
 .PHONY: build
 build: ## Build Countersign's own binaries into bin/.

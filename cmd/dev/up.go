@@ -65,6 +65,7 @@ func (e *environment) parts() []part {
 		{"people", e.givePeopleTokens},
 		{"manifests", e.applyManifests},
 		{"namespaces and rights", e.applyRights},
+		{"Tekton", e.startTekton},
 		{"registry", e.startRegistry},
 		{"controller", e.startController},
 		{"connectors and rules", e.applyConnectors},

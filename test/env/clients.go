@@ -148,12 +148,12 @@ func (c *Cluster) Kubeconfig(name string, cfg *rest.Config) ([]byte, error) {
 
 // componentKubeconfig writes the kubeconfig of one of the cluster's own components, once: its
 // certificate is kept with it.
-func (c *Cluster) componentKubeconfig(name, user string) (string, error) {
+func (c *Cluster) componentKubeconfig(name, user string, groups ...string) (string, error) {
 	path := c.layout.conf(name + ".kubeconfig")
 	if exists(path) {
 		return path, nil
 	}
-	cfg, err := c.certificateConfig(user)
+	cfg, err := c.certificateConfig(user, groups...)
 	if err != nil {
 		return "", err
 	}

@@ -112,7 +112,7 @@ func eachFile(t *testing.T, visit func(dir, path string, imports []string)) {
 		}
 		rel, _ := filepath.Rel(root, path)
 		if entry.IsDir() {
-			if rel != "." && (strings.HasPrefix(entry.Name(), ".") || rel == "bin" || rel == "test/cluster" || entry.Name() == "testdata") {
+			if rel != "." && (strings.HasPrefix(entry.Name(), ".") || rel == "bin" || rel == "test/cluster" || rel == "test/ecosystem" || entry.Name() == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil

@@ -1,0 +1,14 @@
+// Command kube-scheduler is the upstream kube-scheduler, built from its Go module.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+)
+
+func main() { os.Exit(cli.Run(app.NewSchedulerCommand())) }
