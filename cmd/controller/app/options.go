@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
+
 	"github.com/AlaudaDevops/countersign/config/policies"
 )
 
@@ -43,6 +45,11 @@ type Options struct {
 	// EpochSettle is how long after the policies were seen in force creator records begin to count.
 	EpochSettle time.Duration
 
+	// AutomatedAccounts are the exact user names of the service accounts that may make automated Releases.
+	AutomatedAccounts []string
+	// Vocabulary names the words in which attribution is shown on Releases.
+	Vocabulary string
+
 	// Limits of requests that still ask.
 	PerPerson, PerServiceAccount, PerNamespace int
 
@@ -59,7 +66,8 @@ func DefaultOptions() Options {
 		Namespace: "countersign-system", WebhookPort: 9443, HealthAddress: ":8081", MetricsAddress: ":8080",
 		ProxyService: "countersign-proxy", ToolTimeout: 10 * time.Second,
 		Retention: 30 * 24 * time.Hour, Archive: "-", ReasksPerSecond: 10, CreatorRecord: policies.CreatorRecordPolicy, EpochSettle: 10 * time.Second,
-		PerPerson: 10, PerServiceAccount: 100, PerNamespace: 100, CertLifetime: 90 * 24 * time.Hour,
+		Vocabulary: attribution.VocabularyRHTAP,
+		PerPerson:  10, PerServiceAccount: 100, PerNamespace: 100, CertLifetime: 90 * 24 * time.Hour,
 	}
 }
 
@@ -82,6 +90,8 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.ReasksPerSecond, "reasks-per-second", o.ReasksPerSecond, "how many requests ask again each second after a rule changed")
 	f.StringVar(&o.CreatorRecord, "creator-record", o.CreatorRecord, "what writes who created an object: policy, or webhook in clusters without MutatingAdmissionPolicy; the proxy needs the same")
 	f.DurationVar(&o.EpochSettle, "epoch-settle", o.EpochSettle, "how long after the policies were seen in force creator records begin to count; 0 is right with a single API server")
+	f.StringArrayVar(&o.AutomatedAccounts, "automated-service-accounts", o.AutomatedAccounts, "exact user name of a service account that may make automated Releases, system:serviceaccount:NAMESPACE:NAME; may be repeated")
+	f.StringVar(&o.Vocabulary, "release-vocabulary", o.Vocabulary, "words in which attribution is shown on Releases: rhtap, appstudio or authorization")
 	f.IntVar(&o.PerPerson, "limit-person", o.PerPerson, "requests of one person for one object that may ask at a time")
 	f.IntVar(&o.PerServiceAccount, "limit-service-account", o.PerServiceAccount, "requests for one service account and object that may ask at a time")
 	f.IntVar(&o.PerNamespace, "limit-namespace", o.PerNamespace, "requests from one namespace for one object that may ask at a time")

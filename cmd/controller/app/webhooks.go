@@ -4,14 +4,18 @@ import (
 	"context"
 	"crypto/tls"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/asked"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/certs"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/connector"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/release"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/releaseplan"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/request"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/response"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/rule"
@@ -37,6 +41,10 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 	if err := asked.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	vocabulary, err := attribution.LookupVocabulary(p.options.Vocabulary)
+	if err != nil {
+		return err
+	}
 	server := webhook.NewServer(webhook.Options{
 		Host: p.options.WebhookAddress, Port: p.options.WebhookPort, TLSOpts: []func(*tls.Config){keeper.Configure},
 	})
@@ -47,6 +55,8 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 		connector.New(connector.Deps{Live: live, Access: p.authz}),
 		script.New(),
 		timewindow.New(),
+		release.New(release.Deps{Live: live, Access: p.authz, Vocabulary: vocabulary, Automated: sets.New(p.options.AutomatedAccounts...)}),
+		releaseplan.New(releaseplan.Deps{Clock: p.clock, Vocabulary: vocabulary}),
 	} {
 		hook.Register(server)
 	}
