@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -25,6 +26,9 @@ func (c *Cached) ask(ctx context.Context, username string) (Answer, error) {
 		unavailable := c.unavailable(err)
 		if unavailable.RetryAfter > 0 || tries >= c.options.Retries {
 			return Answer{}, c.withRetryAfter(unavailable)
+		}
+		if err := c.breaker.shut(); err != nil {
+			return Answer{}, err
 		}
 		<-c.options.Clock.After(jitter(pause))
 		pause *= 2
@@ -94,10 +98,7 @@ func (c *Cached) call(ctx context.Context, username string) (Answer, error) {
 	defer cancel()
 	at := c.options.Clock.Now()
 	answers := make(chan said, 1)
-	go func() {
-		defer func() { <-c.places }()
-		answers <- c.guarded(ctx, username)
-	}()
+	go c.guarded(ctx, username, answers)
 	defer func() { c.metrics.duration.Observe(c.options.Clock.Since(at).Seconds()) }()
 	select {
 	case <-ctx.Done():
@@ -107,16 +108,20 @@ func (c *Cached) call(ctx context.Context, username string) (Answer, error) {
 	}
 }
 
-// guarded turns a panic into an error.
-func (c *Cached) guarded(ctx context.Context, username string) (s said) {
-	s.err = errBroken
+// guarded says what the implementation says, or errBroken if it panics or ends its goroutine, and gives the place back.
+func (c *Cached) guarded(ctx context.Context, username string, answers chan<- said) {
+	s := said{err: errBroken}
 	defer func() {
 		if r := recover(); r != nil {
-			logr.FromContextOrDiscard(ctx).Error(errBroken, "The directory's client panicked", "directory", c.options.Name, "panic", fmt.Sprint(r))
+			// What it panicked with may hold a secret; where it did is what mends it.
+			logr.FromContextOrDiscard(ctx).Error(errBroken, "The directory's client panicked", "directory", c.options.Name,
+				"type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 		}
+		<-c.places
+		answers <- s
 	}()
 	person, err := c.inner.Lookup(ctx, username)
-	return said{person: person, err: err}
+	s = said{person: person, err: err}
 }
 
 func read(s said, at time.Time) (Answer, error) {
