@@ -165,7 +165,9 @@ func TestOnlySoManyAskAtATime(t *testing.T) {
 func TestBreakerSparesADirectoryThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		open := func() float64 { return family(t, registry, "countersign_directory_breaker_open")[0].GetGauge().GetValue() }
+		open := func() float64 {
+			return family(t, registry, "countersign_directory_breaker_open")[0].GetGauge().GetValue()
+		}
 		s := &source{answer: down}
 		c := New(s, Options{Retries: -1, Breaker: Breaker{Failures: 3, Open: time.Minute}}, registry)
 		for i := range 3 {
