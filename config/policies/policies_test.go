@@ -16,7 +16,7 @@ import (
 
 func TestEveryPolicyIsBoundUnderItsName(t *testing.T) {
 	set := Current()
-	require.Len(t, set, 30)
+	require.Len(t, set, 34)
 	for key, object := range set {
 		assert.Truef(t, strings.HasPrefix(key.Name, "countersign-"), "%s: policies are named countersign-<topic>", key)
 		switch o := object.(type) {
