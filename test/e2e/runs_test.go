@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"context"
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,10 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/test/env"
 )
 
 func TestAPodUsesTheConnectorUnderItsRunsApproval(t *testing.T) {
@@ -63,22 +62,6 @@ func (s *stage) deleteJob(job *batchv1.Job) {
 	})
 }
 
-const tektonController = "system:serviceaccount:tekton-pipelines:tekton-pipelines-controller"
-
-// tekton installs Tekton's own CRDs and returns a client with the identity of its controller.
-func (s *stage) tekton() client.Client {
-	s.Helper()
-	output, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tektoncd/pipeline").Output()
-	require.NoError(s, err)
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(output)), "config", "300-crds", "*.yaml"))
-	require.NoError(s, err)
-	require.NotEmpty(s, files, "Tekton's CRDs are in its module")
-	for _, file := range files {
-		s.applyCRD(file)
-	}
-	return plane.impersonating(s.T, tektonController, "system:serviceaccounts", "system:masters", "system:authenticated")
-}
-
 func tektonObject(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "tekton.dev", Version: "v1", Kind: kind})
@@ -94,33 +77,71 @@ func ownedBy(owner client.Object) []metav1.OwnerReference {
 	}}
 }
 
-// pipelineRun starts a run as the developer; taskRun and pod are made by Tekton's identity.
+// pipelineRun starts a run with the tasks build and push as the developer. The real Tekton makes the rest; the pods run
+// until they are told how to end.
 func (s *stage) pipelineRun(name string) *unstructured.Unstructured {
 	s.Helper()
+	step := map[string]any{"name": "main", "image": "main", "command": []any{"true"}}
+	task := func(name string) any {
+		return map[string]any{"name": name, "retries": int64(1), "taskSpec": map[string]any{"steps": []any{step}}}
+	}
 	run := tektonObject("PipelineRun", s.team, name, map[string]any{
-		"pipelineRef": map[string]any{"name": "release"}, "taskRunTemplate": map[string]any{"serviceAccountName": "pipeline"},
+		"pipelineSpec":    map[string]any{"tasks": []any{task("build"), task("push")}},
+		"taskRunTemplate": map[string]any{"serviceAccountName": "pipeline"},
 	})
+	run.SetAnnotations(map[string]string{env.PodHold: "true"})
 	developer := plane.impersonating(s.T, "developer@example.com", "developers", "system:masters")
 	s.eventually("the API server takes PipelineRuns", func() error { return developer.Create(s.ctx, run) })
 	return run
 }
 
-func (s *stage) taskRun(as client.Client, name string, owner client.Object) *unstructured.Unstructured {
+// taskRun is what Tekton made.
+func (s *stage) taskRun(name string) *unstructured.Unstructured {
 	s.Helper()
-	task := tektonObject("TaskRun", s.team, name, map[string]any{"serviceAccountName": "pipeline", "taskRef": map[string]any{"name": "push"}})
-	task.SetOwnerReferences(ownedBy(owner))
-	s.eventually("the API server takes TaskRuns", func() error { return as.Create(s.ctx, task) })
+	task := tektonObject("TaskRun", s.team, name, nil)
+	s.eventually("Tekton makes TaskRun "+name, func() error {
+		return plane.as(s.T, "admin").Get(s.ctx, client.ObjectKeyFromObject(task), task)
+	})
 	return task
 }
 
-func (s *stage) pod(as client.Client, name string, owner client.Object) *corev1.Pod {
+// taskPod is what Tekton made, once it is bound to a node.
+func (s *stage) taskPod(name string) *corev1.Pod {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: name}}
+	s.eventually("Tekton's pod "+name+" runs", func() error {
+		if err := plane.as(s.T, "admin").Get(s.ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("its phase is %s", pod.Status.Phase)
+		}
+		return nil
+	})
+	return pod
+}
+
+// ends tells a pod how to end.
+func (s *stage) ends(pod *corev1.Pod, phase corev1.PodPhase) {
+	s.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, env.PodFinish, phase))
+	require.NoError(s, plane.as(s.T, "admin").Patch(s.ctx, pod.DeepCopy(), patch))
+}
+
+// forgeTaskRun makes what looks like a part of the run.
+func (s *stage) forgeTaskRun(as client.Client, name string, owner client.Object) *unstructured.Unstructured {
+	s.Helper()
+	task := tektonObject("TaskRun", s.team, name, map[string]any{"serviceAccountName": "pipeline", "taskRef": map[string]any{"name": "push"}})
+	task.SetOwnerReferences(ownedBy(owner))
+	require.NoError(s, as.Create(s.ctx, task))
+	return task
+}
+
+func (s *stage) forgePod(as client.Client, name string, owner client.Object) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: name, OwnerReferences: ownedBy(owner)},
 		Spec:       corev1.PodSpec{ServiceAccountName: "pipeline", Containers: []corev1.Container{{Name: "main", Image: "main"}}},
-	}
-	if owner != nil {
-		pod.OwnerReferences = ownedBy(owner)
 	}
 	require.NoError(s, as.Create(s.ctx, pod))
 	return pod
@@ -128,15 +149,13 @@ func (s *stage) pod(as client.Client, name string, owner client.Object) *corev1.
 
 func TestTasksAndRetriesOfOnePipelineRunShareOneRequest(t *testing.T) {
 	s := newStage(t)
-	tekton := s.tekton()
 	s.rule("owners", "ApprovalRequest", people(1))
 
 	run := s.pipelineRun("release-1")
-	build := s.taskRun(tekton, "release-1-build", run)
-	push := s.taskRun(tekton, "release-1-push", run)
-	pods := []*corev1.Pod{
-		s.pod(tekton, "release-1-build-pod", build), s.pod(tekton, "release-1-push-pod", push), s.pod(tekton, "release-1-push-pod-retry1", push),
-	}
+	push := s.taskRun("release-1-push")
+	first := s.taskPod("release-1-push-pod")
+	s.ends(first, corev1.PodFailed)
+	pods := []*corev1.Pod{s.taskPod("release-1-build-pod"), s.taskPod("release-1-push-pod-retry1")}
 	var request *approvalv1alpha1.ResourceCheckRequest
 	for i, pod := range pods {
 		asked, err := s.ask(s.inPod(pod))
@@ -155,27 +174,28 @@ func TestTasksAndRetriesOfOnePipelineRunShareOneRequest(t *testing.T) {
 	}
 
 	t.Run("a second run does not", func(t *testing.T) {
-		another := s.pipelineRun("release-2")
-		pod := s.pod(tekton, "release-2-push-pod", s.taskRun(tekton, "release-2-push", another))
-		s.refused(s.proxyToken(pod), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
+		s.pipelineRun("release-2")
+		s.refused(s.proxyToken(s.taskPod("release-2-push-pod")), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
 	})
 	intruder := plane.impersonating(t, "intruder@example.com", "developers", "system:masters")
 	t.Run("a forged TaskRun does not", func(t *testing.T) {
-		forged := s.taskRun(intruder, "release-1-forged", run)
-		s.refused(s.proxyToken(s.pod(tekton, "release-1-forged-pod", forged)), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
+		forged := s.forgeTaskRun(intruder, "release-1-forged", run)
+		s.refused(s.proxyToken(s.forgePod(intruder, "release-1-forged-pod", forged)), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
 	})
 	t.Run("a forged pod does not", func(t *testing.T) {
-		forged := s.pod(intruder, "release-1-push-pod-forged", push)
+		forged := s.forgePod(intruder, "release-1-push-pod-forged", push)
 		s.refused(s.proxyToken(forged), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
 	})
 	t.Run("a re-pointed owner does not", func(t *testing.T) {
-		another := s.pipelineRun("release-3")
-		task := s.taskRun(tekton, "release-3-push", another)
-		pod := s.pod(tekton, "release-3-push-pod", task)
-		task.SetOwnerReferences(ownedBy(run))
-		require.NoError(t, intruder.Update(context.Background(), task))
-		pod.OwnerReferences = ownedBy(push)
-		require.NoError(t, intruder.Update(context.Background(), pod))
+		s.pipelineRun("release-3")
+		pod := s.taskPod("release-3-push-pod")
+		s.eventually("the intruder re-points the pod", func() error {
+			if err := intruder.Get(s.ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+			pod.OwnerReferences = ownedBy(push)
+			return intruder.Update(s.ctx, pod)
+		})
 		s.refused(s.proxyToken(pod), "PUT", "/app", approvalv1alpha1.ReasonNoRequest)
 	})
 }
