@@ -214,7 +214,8 @@ func TestRequest_AnOwnerRevokesAForeignCheck(t *testing.T) {
 	answer := func(name string, asOwner bool) *approvalv1alpha1.ApprovalResponse {
 		a := &approvalv1alpha1.ApprovalResponse{Spec: approvalv1alpha1.ApprovalResponseSpec{
 			RequestRef: approvalv1alpha1.CheckTarget{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.ObjectName, UID: ref.UID},
-			Decision:   approvalv1alpha1.DecisionRevoke, Comment: "stop", AsOwner: asOwner, Responder: &approvalv1alpha1.Identity{Username: "boss"},
+			Decision:   approvalv1alpha1.DecisionRevoke, Comment: "stop", AsOwner: asOwner,
+			Responder: &approvalv1alpha1.Identity{Username: "boss"},
 		}}
 		a.Namespace, a.Name = p.owners, name
 		return a
@@ -222,7 +223,7 @@ func TestRequest_AnOwnerRevokesAForeignCheck(t *testing.T) {
 	require.NoError(t, p.admin.Create(t.Context(), answer("by-anybody", false)))
 	require.NoError(t, p.admin.Create(t.Context(), answer("by-an-owner", true)))
 	ended := ready(t, r, approvalv1alpha1.ReasonRevoked).Status.Ended
-	assert.Contains(t, ended.Message, `revoked by "boss": "stop"`)
+	assert.Contains(t, ended.Message, `revoked by "boss" (asserted): "stop"`)
 	require.NotNil(t, ended.HoldUntil)
 	assert.WithinDuration(t, r.Status.Validity.NotAfter.Time, ended.HoldUntil.Time, time.Second)
 }

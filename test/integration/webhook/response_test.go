@@ -21,7 +21,7 @@ import (
 )
 
 // check makes an ApprovalRequest as the controller would, asked by alice; group owners and user dave may answer.
-func (w *world) check() *approvalv1alpha1.ApprovalRequest {
+func (w *world) check(edits ...func(*approvalv1alpha1.ApprovalRequest)) *approvalv1alpha1.ApprovalRequest {
 	w.t.Helper()
 	request := w.request()
 	w.create(w.person("alice"), request)
@@ -38,6 +38,9 @@ func (w *world) check() *approvalv1alpha1.ApprovalRequest {
 				Rule: approvalv1alpha1.RuleSnapshot{Name: "push", UID: "rule", Generation: 1, Spec: w.rule("push").Spec},
 			},
 		},
+	}
+	for _, edit := range edits {
+		edit(check)
 	}
 	w.create(w.admin, check)
 	return check
