@@ -2,14 +2,19 @@
 package open
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/clock"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -41,8 +46,8 @@ func Open(path string, deps Deps) (*directory.Cached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the directory's configuration cannot be read: %w", err)
 	}
-	var config Config
-	if err := yaml.UnmarshalStrict(content, &config); err != nil {
+	config, err := decode(content)
+	if err != nil {
 		return nil, fmt.Errorf("the directory's configuration %s is not valid: %w", path, err)
 	}
 	cached, err := config.open(deps)
@@ -50,6 +55,40 @@ func Open(path string, deps Deps) (*directory.Cached, error) {
 		return nil, fmt.Errorf("the directory's configuration %s is not valid: %w", path, err)
 	}
 	return cached, nil
+}
+
+// decode refuses unknown fields, double keys and further documents: a setting that does not count must be noticed.
+func decode(content []byte) (c Config, err error) {
+	asJSON, err := onlyDocument(content)
+	if err != nil {
+		return c, err
+	}
+	strict, err := kjson.UnmarshalStrict(asJSON, &c)
+	return c, errors.Join(append(strict, err)...)
+}
+
+func onlyDocument(content []byte) ([]byte, error) {
+	only := []byte("{}")
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for found := false; ; {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return only, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		asJSON, err := yaml.YAMLToJSONStrict(document)
+		switch {
+		case err != nil:
+			return nil, err
+		case string(asJSON) == "null": // comments only
+			continue
+		case found:
+			return nil, errors.New("it has more than one YAML document: keep one")
+		}
+		only, found = asJSON, true
+	}
 }
 
 func (c *Config) open(deps Deps) (*directory.Cached, error) {

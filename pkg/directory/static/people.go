@@ -1,15 +1,21 @@
 package static
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 )
 
-// document is the shape of a file. Unknown fields and double keys are refused.
+// document is the shape of a YAML document. Unknown fields, double keys, and names that YAML takes for numbers or truth
+// values (no, 007) are refused.
 type document struct {
 	People []person `json:"people"`
 }
@@ -35,11 +41,7 @@ type people struct{ byName map[string]*person }
 func parse(all files) (*people, error) {
 	p := &people{byName: map[string]*person{}}
 	for _, f := range all {
-		var d document
-		if err := yaml.UnmarshalStrict(f.content, &d); err != nil {
-			return nil, fmt.Errorf("the people's file %s is not valid: %w", f.name, err)
-		}
-		if err := p.add(d.People); err != nil {
+		if err := p.addFile(f); err != nil {
 			return nil, fmt.Errorf("the people's file %s is not valid: %w", f.name, err)
 		}
 	}
@@ -47,6 +49,35 @@ func parse(all files) (*people, error) {
 		return nil, errors.New("the people's file names nobody: list at least one person under people")
 	}
 	return p, nil
+}
+
+func (p *people) addFile(f file) error {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.content)))
+	for {
+		content, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		d, err := decode(content)
+		if err != nil {
+			return err
+		}
+		if err := p.add(d.People); err != nil {
+			return err
+		}
+	}
+}
+
+func decode(content []byte) (d document, err error) {
+	asJSON, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return d, err
+	}
+	strict, err := kjson.UnmarshalStrict(asJSON, &d)
+	return d, errors.Join(append(strict, err)...)
 }
 
 func (p *people) add(all []person) error {
