@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func userName(name string) bool {
 }
 
 func (c *Client) person(user *unstructured.Unstructured, username string) (*directory.Person, error) {
-	identities, _, err := unstructured.NestedStringSlice(user.Object, "identities")
+	identities, err := identitiesOf(user)
 	name, _, nameErr := unstructured.NestedString(user.Object, "fullName")
 	switch {
 	case user.GetName() != username || err != nil || nameErr != nil:
@@ -76,6 +77,15 @@ func (c *Client) person(user *unstructured.Unstructured, username string) (*dire
 		return nil, &directory.UnknownError{Why: "no identity provider stands behind the User, so nobody can log in as it"}
 	}
 	return &directory.Person{UID: string(user.GetUID()), DisplayName: name}, nil
+}
+
+// identitiesOf treats null as none, which is how OpenShift writes it.
+func identitiesOf(user *unstructured.Unstructured) ([]string, error) {
+	if user.Object["identities"] == nil {
+		return nil, nil
+	}
+	identities, _, err := unstructured.NestedStringSlice(user.Object, "identities")
+	return identities, err
 }
 
 // explain tells a no from an outage. A missing API also answers "not found", in words that are not the API's.
@@ -91,9 +101,18 @@ func explain(err error) error {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
 		return &directory.UnavailableError{Why: "the API server is too busy to say whether the User exists", RetryAfter: time.Duration(seconds) * time.Second}
 	}
+	return fmt.Errorf("the API server did not say whether the User exists: %w", withoutAddress(err))
+}
+
+// withoutAddress keeps from people who wait where the API server is.
+func withoutAddress(err error) error {
+	var dialled *net.OpError
+	if errors.As(err, &dialled) {
+		return dialled.Err
+	}
 	var sent *url.Error
 	if errors.As(err, &sent) {
-		err = sent.Err // without the address
+		return sent.Err
 	}
-	return fmt.Errorf("the API server did not say whether the User exists: %w", err)
+	return err
 }
