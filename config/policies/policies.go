@@ -1,4 +1,5 @@
-// Package policies holds the admission policies of this release, as installed from the YAML beside it.
+// Package policies holds the admission policies of this release, as installed from the YAML beside it, and the webhook
+// configurations that stand in for some of them.
 //
 // The files state every field that the API server would default, so a live object's spec equals the file's.
 package policies
@@ -12,6 +13,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"path"
 	"strings"
 	"sync"
 
@@ -22,8 +24,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed *.yaml
+//go:embed *.yaml creator-webhook/*.yaml
 var files embed.FS
+
+// Where the policies are, and what Options.CreatorWebhook has instead of some.
+const (
+	ordinary = "*.yaml"
+	fallback = "creator-webhook/*.yaml"
+)
 
 // Kinds of the objects of a Set.
 const (
@@ -31,7 +39,13 @@ const (
 	KindMutatingBinding   = "MutatingAdmissionPolicyBinding"
 	KindValidatingPolicy  = "ValidatingAdmissionPolicy"
 	KindValidatingBinding = "ValidatingAdmissionPolicyBinding"
+	KindMutatingWebhook   = "MutatingWebhookConfiguration"
+	KindValidatingWebhook = "ValidatingWebhookConfiguration"
 )
+
+// CreatorRecord is the name of the policies and bindings that record creators, and of the webhook configurations that
+// do so instead.
+const CreatorRecord = "countersign-creator-record"
 
 // Key names one policy or binding. Policies and their bindings share names, so the kind is part of it.
 type Key struct{ Kind, Name string }
@@ -43,21 +57,27 @@ func (k Key) String() string { return k.Kind + "/" + k.Name }
 // key. It is shared and must not be changed.
 type Set map[Key]metav1.Object
 
-// Current returns the set of this release.
-var Current = sync.OnceValue(func() Set {
-	set, err := parse(files)
+// Current returns the policies and bindings of this release, all of them.
+var Current = sync.OnceValue(func() Set { return embedded(ordinary) })
+
+// webhooks returns the webhook configurations that stand in for policies.
+var webhooks = sync.OnceValue(func() Set { return embedded(fallback) })
+
+func embedded(pattern string) Set {
+	set, err := parse(files, pattern)
 	if err != nil {
 		panic(fmt.Sprintf("the embedded admission policies are broken: %v", err)) // a test reads them all
 	}
 	return set
-})
+}
 
 // Options say which parts of a release are installed in a cluster.
 type Options struct {
 	// Releases wants the policies of the Release kinds (countersign-release-*): those kinds are this product's
 	// there, and not another's of the same name.
 	Releases bool
-	// CreatorWebhook has the creator record written by webhooks and not by policies.
+	// CreatorWebhook wants webhooks to write the creator record, and whatever else mutating policies write, because the
+	// API server has none of those.
 	CreatorWebhook bool
 }
 
@@ -87,12 +107,21 @@ func Accepted(options Options) []Set { return []Set{Current().with(options)} }
 func (s Set) with(options Options) Set {
 	wanted := maps.Clone(s)
 	maps.DeleteFunc(wanted, func(key Key, _ metav1.Object) bool {
-		return !options.Releases && strings.HasPrefix(key.Name, releases)
+		return !options.Releases && strings.HasPrefix(key.Name, releases) || options.CreatorWebhook && byWebhook(key)
 	})
+	if options.CreatorWebhook {
+		maps.Copy(wanted, webhooks())
+	}
 	return wanted
 }
 
-// Equal says whether two objects of a Set are of one kind and have the same spec.
+// byWebhook tells that webhooks do what the policy does.
+func byWebhook(key Key) bool {
+	return key.Kind == KindMutatingPolicy || key.Kind == KindMutatingBinding || key.Name == CreatorRecord
+}
+
+// Equal says whether two objects of a Set are of one kind and have the same spec. Whom the API server trusts to be a
+// webhook's server is left out.
 func Equal(a, b metav1.Object) bool {
 	specA, specB := spec(a), spec(b)
 	return specA != nil && apiequality.Semantic.DeepEqual(specA, specB)
@@ -108,9 +137,20 @@ func spec(object metav1.Object) any {
 		return &o.Spec
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		return &o.Spec
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		return withoutCA(o.DeepCopy().Webhooks, func(w *admissionregistrationv1.MutatingWebhook) { w.ClientConfig.CABundle = nil })
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		return withoutCA(o.DeepCopy().Webhooks, func(w *admissionregistrationv1.ValidatingWebhook) { w.ClientConfig.CABundle = nil })
 	default:
 		return nil
 	}
+}
+
+func withoutCA[W any](webhooks []W, drop func(*W)) []W {
+	for i := range webhooks {
+		drop(&webhooks[i])
+	}
+	return webhooks
 }
 
 func newObject(kind string) metav1.Object {
@@ -123,19 +163,23 @@ func newObject(kind string) metav1.Object {
 		return &admissionregistrationv1.ValidatingAdmissionPolicy{}
 	case KindValidatingBinding:
 		return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	case KindMutatingWebhook:
+		return &admissionregistrationv1.MutatingWebhookConfiguration{}
+	case KindValidatingWebhook:
+		return &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	default:
 		return nil
 	}
 }
 
-func parse(from fs.FS) (Set, error) {
-	names, err := fs.Glob(from, "*.yaml")
+func parse(from fs.FS, pattern string) (Set, error) {
+	names, err := fs.Glob(from, pattern)
 	if err != nil {
 		return nil, err
 	}
 	set := Set{}
 	for _, name := range names {
-		if name == "kustomization.yaml" {
+		if path.Base(name) == "kustomization.yaml" {
 			continue
 		}
 		content, err := fs.ReadFile(from, name)

@@ -117,7 +117,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(fstest.MapFS{"a.yaml": {Data: []byte(tc.content)}})
+			_, err := parse(fstest.MapFS{"a.yaml": {Data: []byte(tc.content)}}, "*.yaml")
 			assert.ErrorContains(t, err, tc.wantErr)
 		})
 	}

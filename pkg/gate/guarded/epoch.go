@@ -1,11 +1,14 @@
 package guarded
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,6 +29,8 @@ const (
 type identity struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
+	// Selection tells apart which objects a binding of the creator record selects; empty for all others.
+	Selection string `json:"selection,omitempty"`
 }
 
 // record is the identities of policies and bindings, by <kind>/<name>.
@@ -34,9 +39,18 @@ type record map[string]identity
 func recordOf(live policies.Set) record {
 	r := record{}
 	for key, object := range live {
-		r[key.String()] = identity{object.GetUID(), object.GetGeneration()}
+		r[key.String()] = identity{object.GetUID(), object.GetGeneration(), digest(policies.Selection(object))}
 	}
 	return r
+}
+
+func digest(selection *admissionregistrationv1.MatchResources) string {
+	if selection == nil {
+		return ""
+	}
+	text, _ := json.Marshal(selection) // strings only: it cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }
 
 // epoch is since when the recorded policies have been in force without a gap. A zero since is never.
@@ -75,14 +89,15 @@ func (e epoch) data() (map[string]string, error) {
 
 // covers says that the live policies, which must be accepted ones, have been so ever since the epoch. A spec
 // that left the accepted and came back moved the generation at least twice, and a policy that was deleted
-// comes back with another UID. A policy that an upgrade adds is no gap in what held before.
+// comes back with another UID. A policy that an upgrade adds is no gap in what held before. Another selection is one:
+// what it adds had no record until then, so any that such an object carries may be forged.
 func (e epoch) covers(live record) bool {
 	if e.since.IsZero() || len(e.policies) == 0 {
 		return false
 	}
 	for key, now := range live {
 		was, known := e.policies[key]
-		if known && (was.UID != now.UID || now.Generation < was.Generation || now.Generation > was.Generation+1) {
+		if known && (was.UID != now.UID || was.Selection != now.Selection || now.Generation < was.Generation || now.Generation > was.Generation+1) {
 			return false
 		}
 	}

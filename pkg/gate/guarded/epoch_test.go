@@ -15,21 +15,22 @@ var (
 )
 
 func TestEpochNext(t *testing.T) {
-	established := epoch{began, record{"P/a": {"1", 3}, "P/b": {"2", 1}}}
+	established := epoch{began, record{"P/a": {UID: "1", Generation: 3}, "P/b": {UID: "2", Generation: 1}}}
 	tests := map[string]struct {
 		was       epoch
 		live      record
 		wantSince time.Time
 	}{
-		"first sight":                  {epoch{}, record{"P/a": {"1", 3}}, later},
-		"nothing changed":              {established, record{"P/a": {"1", 3}, "P/b": {"2", 1}}, began},
-		"upgraded once":                {established, record{"P/a": {"1", 4}, "P/b": {"2", 1}}, began},
-		"a policy was added":           {established, record{"P/a": {"1", 3}, "P/b": {"2", 1}, "P/c": {"9", 1}}, began},
-		"a policy was dropped":         {established, record{"P/a": {"1", 3}}, began},
-		"altered and put back":         {established, record{"P/a": {"1", 5}, "P/b": {"2", 1}}, later},
-		"deleted and made again":       {established, record{"P/a": {"7", 3}, "P/b": {"2", 1}}, later},
-		"restored from an older state": {established, record{"P/a": {"1", 2}, "P/b": {"2", 1}}, later},
-		"no policies recorded":         {epoch{since: began}, record{"P/a": {"1", 3}}, later},
+		"first sight":                  {epoch{}, record{"P/a": {UID: "1", Generation: 3}}, later},
+		"nothing changed":              {established, record{"P/a": {UID: "1", Generation: 3}, "P/b": {UID: "2", Generation: 1}}, began},
+		"upgraded once":                {established, record{"P/a": {UID: "1", Generation: 4}, "P/b": {UID: "2", Generation: 1}}, began},
+		"a policy was added":           {established, record{"P/a": {UID: "1", Generation: 3}, "P/b": {UID: "2", Generation: 1}, "P/c": {UID: "9", Generation: 1}}, began},
+		"a policy was dropped":         {established, record{"P/a": {UID: "1", Generation: 3}}, began},
+		"altered and put back":         {established, record{"P/a": {UID: "1", Generation: 5}, "P/b": {UID: "2", Generation: 1}}, later},
+		"deleted and made again":       {established, record{"P/a": {UID: "7", Generation: 3}, "P/b": {UID: "2", Generation: 1}}, later},
+		"restored from an older state": {established, record{"P/a": {UID: "1", Generation: 2}, "P/b": {UID: "2", Generation: 1}}, later},
+		"another selection":            {established, record{"P/a": {UID: "1", Generation: 4, Selection: "wide"}, "P/b": {UID: "2", Generation: 1}}, later},
+		"no policies recorded":         {epoch{since: began}, record{"P/a": {UID: "1", Generation: 3}}, later},
 		"withdrawn":                    {epoch{policies: established.policies}, established.policies, later},
 	}
 	for name, tc := range tests {
@@ -46,19 +47,19 @@ func TestEpochNext(t *testing.T) {
 }
 
 func TestEpochNeverGoesBack(t *testing.T) {
-	ahead := epoch{later, record{"P/a": {"1", 3}}}
-	assert.Equal(t, later, ahead.next(record{"P/a": {"2", 1}}, began).since)
+	ahead := epoch{later, record{"P/a": {UID: "1", Generation: 3}}}
+	assert.Equal(t, later, ahead.next(record{"P/a": {UID: "2", Generation: 1}}, began).since)
 }
 
 func TestADroppedPolicyThatReturnsIsAGap(t *testing.T) {
-	e := epoch{began, record{"P/a": {"1", 1}, "P/b": {"2", 1}}}
-	without := e.next(record{"P/a": {"1", 1}}, later)
+	e := epoch{began, record{"P/a": {UID: "1", Generation: 1}, "P/b": {UID: "2", Generation: 1}}}
+	without := e.next(record{"P/a": {UID: "1", Generation: 1}}, later)
 	require.Equal(t, began, without.since)
-	assert.Equal(t, later, without.next(record{"P/a": {"1", 1}, "P/b": {"3", 1}}, later).since)
+	assert.Equal(t, later, without.next(record{"P/a": {UID: "1", Generation: 1}, "P/b": {UID: "3", Generation: 1}}, later).since)
 }
 
 func TestEpochIsReadAsItWasWritten(t *testing.T) {
-	written := epoch{began, record{"P/a": {"1", 3}}}
+	written := epoch{began, record{"P/a": {UID: "1", Generation: 3}}}
 	data, err := written.data()
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"since": "2026-03-01T12:00:00Z", "policies": `{"P/a":{"uid":"1","generation":3}}`}, data)
@@ -74,7 +75,7 @@ func TestAnEpochThatIsNotUnderstoodIsNone(t *testing.T) {
 		"no JSON":     {"since": "2026-03-01T12:00:00Z", "policies": "{"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.False(t, parseEpoch(&corev1.ConfigMap{Data: data}).covers(record{"P/a": {"1", 3}}))
+			assert.False(t, parseEpoch(&corev1.ConfigMap{Data: data}).covers(record{"P/a": {UID: "1", Generation: 3}}))
 		})
 	}
 	assert.False(t, parseEpoch(nil).covers(record{}))

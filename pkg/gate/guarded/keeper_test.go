@@ -38,9 +38,9 @@ func newKeeper(t *testing.T, settle time.Duration, state *state) (*Keeper, *prob
 }
 
 func TestKeeperEstablishesAndConfirms(t *testing.T) {
-	keeper, prober, client := newKeeper(t, 10*time.Second, &state{live: record{"P/a": {"1", 1}}})
+	keeper, prober, client := newKeeper(t, 10*time.Second, &state{live: record{"P/a": {UID: "1", Generation: 1}}})
 	require.NoError(t, keeper.Sync(t.Context()))
-	assert.Equal(t, epoch{began.Add(10 * time.Second), record{"P/a": {"1", 1}}}, storedEpoch(t, client))
+	assert.Equal(t, epoch{began.Add(10 * time.Second), record{"P/a": {UID: "1", Generation: 1}}}, storedEpoch(t, client))
 
 	writes := len(client.Actions())
 	prober.at = later
@@ -49,7 +49,7 @@ func TestKeeperEstablishesAndConfirms(t *testing.T) {
 }
 
 func TestKeeperRaisesAfterAGap(t *testing.T) {
-	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {"1", 1}}})
+	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {UID: "1", Generation: 1}}})
 	require.NoError(t, keeper.Sync(t.Context()))
 
 	prober.at = later
@@ -57,13 +57,13 @@ func TestKeeperRaisesAfterAGap(t *testing.T) {
 	require.NoError(t, keeper.Sync(t.Context()))
 	assert.Equal(t, began, storedEpoch(t, client).since, "while the gap lasts, readers close by themselves")
 
-	keeper.watcher.state.Store(&state{live: record{"P/a": {"2", 1}}})
+	keeper.watcher.state.Store(&state{live: record{"P/a": {UID: "2", Generation: 1}}})
 	require.NoError(t, keeper.Sync(t.Context()))
 	assert.Equal(t, later, storedEpoch(t, client).since)
 }
 
 func TestKeeperWithdrawsWhatDoesNotAct(t *testing.T) {
-	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {"1", 1}}})
+	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {UID: "1", Generation: 1}}})
 	prober.err = ErrNotInForce
 	require.ErrorIs(t, keeper.Sync(t.Context()), ErrNotInForce)
 	assert.True(t, storedEpoch(t, client).since.IsZero())
@@ -95,7 +95,7 @@ func TestKeeperRetriesAndWakes(t *testing.T) {
 	client := fake.NewClientset()
 	clock := clocktesting.NewFakeClock(began)
 	watcher := NewWatcher(client, policies.Options{})
-	watcher.state.Store(&state{live: record{"P/a": {"1", 1}}})
+	watcher.state.Store(&state{live: record{"P/a": {UID: "1", Generation: 1}}})
 	calls := make(chan error)
 	keeper := NewKeeper(clock, client, probeFunc(func() error { return <-calls }), watcher, systemNamespace)
 
@@ -127,19 +127,19 @@ func stepWhenWaiting(clock *clocktesting.FakeClock, by time.Duration) {
 }
 
 func TestReaderBelievesOnlyWhatFits(t *testing.T) {
-	live := record{"P/a": {"1", 1}}
+	live := record{"P/a": {UID: "1", Generation: 1}}
 	tests := map[string]struct {
 		state *state
 		epoch epoch
 		want  time.Time
 	}{
 		"in force":                    {&state{live: live}, epoch{began, live}, began},
-		"upgraded since":              {&state{live: record{"P/a": {"1", 2}}}, epoch{began, live}, began},
+		"upgraded since":              {&state{live: record{"P/a": {UID: "1", Generation: 2}}}, epoch{began, live}, began},
 		"unguarded":                   {&state{why: "missing", live: live}, epoch{began, live}, time.Time{}},
 		"not read yet":                {notRead, epoch{began, live}, time.Time{}},
 		"no epoch":                    {&state{live: live}, epoch{}, time.Time{}},
-		"a gap nobody recorded":       {&state{live: record{"P/a": {"2", 1}}}, epoch{began, live}, time.Time{}},
-		"altered and back unrecorded": {&state{live: record{"P/a": {"1", 3}}}, epoch{began, live}, time.Time{}},
+		"a gap nobody recorded":       {&state{live: record{"P/a": {UID: "2", Generation: 1}}}, epoch{began, live}, time.Time{}},
+		"altered and back unrecorded": {&state{live: record{"P/a": {UID: "1", Generation: 3}}}, epoch{began, live}, time.Time{}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

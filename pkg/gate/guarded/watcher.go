@@ -11,7 +11,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
+	registrationinformers "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -22,12 +24,15 @@ import (
 // runs one. It shares the API server's connection with whoever uses the same rest.Config, so a heartbeat on
 // that connection speaks for these watches too.
 type Watcher struct {
-	accepted  []policies.Set
+	options   policies.Options
 	factory   informers.SharedInformerFactory
 	informers map[string]cache.SharedIndexInformer
 	handlers  []func()
+	// known has all names that may ever be compared.
+	known policies.Set
 
 	comparing sync.Mutex
+	accepted  []policies.Set
 	state     atomic.Pointer[state]
 }
 
@@ -36,6 +41,8 @@ type state struct {
 	// why is empty when the policies are in force.
 	why  string
 	live record
+	// selections are what the bindings of the creator record select.
+	selections []*admissionregistrationv1.MatchResources
 }
 
 // notRead is the state before all policies have been listed.
@@ -44,21 +51,56 @@ var notRead = &state{why: "The admission policies have not been read yet: try ag
 // NewWatcher returns a Watcher for the sets that this release accepts with these options. It is not guarded until
 // Start has read the policies.
 func NewWatcher(client kubernetes.Interface, options policies.Options) *Watcher {
-	return newWatcher(client, policies.Accepted(options))
+	w := newWatcher(client, policies.Accepted(options))
+	w.options = options
+	options.Releases = true
+	for _, set := range policies.Accepted(options) {
+		maps.Copy(w.known, set)
+	}
+	return w
 }
 
 func newWatcher(client kubernetes.Interface, accepted []policies.Set) *Watcher {
-	w := &Watcher{accepted: accepted}
+	w := &Watcher{accepted: accepted, known: policies.Set{}}
+	for _, set := range accepted {
+		maps.Copy(w.known, set)
+	}
 	w.state.Store(notRead)
 	w.factory = informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(w.strip))
-	registration := w.factory.Admissionregistration().V1()
-	w.informers = map[string]cache.SharedIndexInformer{
-		policies.KindMutatingPolicy:    registration.MutatingAdmissionPolicies().Informer(),
-		policies.KindMutatingBinding:   registration.MutatingAdmissionPolicyBindings().Informer(),
-		policies.KindValidatingPolicy:  registration.ValidatingAdmissionPolicies().Informer(),
-		policies.KindValidatingBinding: registration.ValidatingAdmissionPolicyBindings().Informer(),
+	w.informers = map[string]cache.SharedIndexInformer{}
+	for key := range w.known {
+		w.informers[key.Kind] = informerOf(w.factory.Admissionregistration().V1(), key.Kind)
 	}
 	return w
+}
+
+// informerOf is the factory's only one of the kind. Kinds that no set has are not watched: the API server may not
+// know them.
+func informerOf(registration registrationinformers.Interface, kind string) cache.SharedIndexInformer {
+	switch kind {
+	case policies.KindMutatingPolicy:
+		return registration.MutatingAdmissionPolicies().Informer()
+	case policies.KindMutatingBinding:
+		return registration.MutatingAdmissionPolicyBindings().Informer()
+	case policies.KindValidatingPolicy:
+		return registration.ValidatingAdmissionPolicies().Informer()
+	case policies.KindValidatingBinding:
+		return registration.ValidatingAdmissionPolicyBindings().Informer()
+	case policies.KindMutatingWebhook:
+		return registration.MutatingWebhookConfigurations().Informer()
+	default:
+		return registration.ValidatingWebhookConfigurations().Informer()
+	}
+}
+
+// WantReleases says whether the Release kinds are ours in this cluster, so that their policies count. It may be called
+// at any time; before the first call they do not unless the options say so.
+func (w *Watcher) WantReleases(want bool) {
+	w.comparing.Lock()
+	w.options.Releases = want
+	w.accepted = policies.Accepted(w.options)
+	w.comparing.Unlock()
+	w.compare()
 }
 
 // OnChange registers a handler that is called after every change of what Guarded answers or of the policies'
@@ -70,6 +112,15 @@ func (w *Watcher) OnChange(handler func()) { w.handlers = append(w.handlers, han
 func (w *Watcher) Guarded() (ok bool, why string) {
 	current := w.state.Load()
 	return current.why == "", current.why
+}
+
+// Records says whether the creator record is kept of all objects of a resource: then what they say is as good as the
+// epoch, which moves when the selection does. It is false while Guarded is.
+func (w *Watcher) Records(resource schema.GroupResource) bool {
+	current := w.state.Load()
+	return current.why == "" && !slices.ContainsFunc(current.selections, func(selection *admissionregistrationv1.MatchResources) bool {
+		return !policies.SelectsRecord(selection, resource)
+	})
 }
 
 // HasSynced is true once the policies have been read: until then Guarded is false because nothing is known.
@@ -118,7 +169,19 @@ func (w *Watcher) look() *state {
 		}
 	}
 	live := w.live()
-	return &state{why: w.findFault(live), live: recordOf(live)}
+	return &state{why: w.findFault(live), live: recordOf(live), selections: w.selections(live)}
+}
+
+// selections are those of the live bindings. Webhooks select what the shipped bindings do.
+func (w *Watcher) selections(live policies.Set) (all []*admissionregistrationv1.MatchResources) {
+	from := live
+	if w.options.CreatorWebhook {
+		from = policies.Current()
+	}
+	for _, kind := range []string{policies.KindMutatingBinding, policies.KindValidatingBinding} {
+		all = append(all, policies.Selection(from[policies.Key{Kind: kind, Name: policies.CreatorRecord}]))
+	}
+	return all
 }
 
 func (w *Watcher) live() policies.Set {
@@ -156,15 +219,24 @@ func (w *Watcher) faultIn(set, live policies.Set) string {
 			return fmt.Sprintf("The %s %s is missing, so nothing that rests on it can be relied on: a cluster administrator has to apply the policies of this release.", key.Kind, key.Name)
 		}
 		if !w.accepts(key, object) {
-			return fmt.Sprintf("The %s %s was altered, so nothing that rests on it can be relied on: a cluster administrator has to apply the policies of this release.", key.Kind, key.Name)
+			return fmt.Sprintf("The %s %s was altered%s, so nothing that rests on it can be relied on: a cluster administrator has to apply the policies of this release.", key.Kind, key.Name, narrowed(set[key], object))
 		}
 	}
 	return ""
 }
 
+// narrowed says more of a binding that may be altered, but not so.
+func narrowed(shipped, live metav1.Object) string {
+	want, have := policies.Selection(shipped), policies.Selection(live)
+	if want == nil || have == nil || policies.Covers(have, want) {
+		return ""
+	}
+	return " and leaves out objects that the shipped one selects"
+}
+
 func (w *Watcher) accepts(key policies.Key, object metav1.Object) bool {
 	return slices.ContainsFunc(w.accepted, func(set policies.Set) bool {
-		return policies.Equal(set[key], object)
+		return policies.Accepts(set[key], object)
 	})
 }
 
@@ -192,15 +264,23 @@ func (w *Watcher) strip(object any) (any, error) {
 			o.Spec = admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{}
 		}
 		trim(&o.ObjectMeta)
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		if !w.owns(policies.KindMutatingWebhook, o.Name) {
+			o.Webhooks = nil
+		}
+		trim(&o.ObjectMeta)
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		if !w.owns(policies.KindValidatingWebhook, o.Name) {
+			o.Webhooks = nil
+		}
+		trim(&o.ObjectMeta)
 	}
 	return object, nil
 }
 
 func (w *Watcher) owns(kind, name string) bool {
-	return slices.ContainsFunc(w.accepted, func(set policies.Set) bool {
-		_, ok := set[policies.Key{Kind: kind, Name: name}]
-		return ok
-	})
+	_, ok := w.known[policies.Key{Kind: kind, Name: name}]
+	return ok
 }
 
 func trim(meta *metav1.ObjectMeta) {

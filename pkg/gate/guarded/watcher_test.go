@@ -2,6 +2,8 @@ package guarded
 
 import (
 	"context"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/AlaudaDevops/countersign/config/policies"
@@ -21,7 +24,7 @@ const patience = time.Minute
 const recordPolicy = "countersign-creator-record"
 
 func TestWatcherSeesEveryChange(t *testing.T) {
-	client := fake.NewClientset(installed()...)
+	client := fake.NewClientset(installed(policies.Options{})...)
 	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
 	awaitGuarded(t, watcher, changed, true)
 
@@ -51,6 +54,96 @@ func TestWatcherSeesEveryChange(t *testing.T) {
 	_, err = mutating.Update(ctx, ignoring, metav1.UpdateOptions{})
 	require.NoError(t, err)
 	assert.Contains(t, awaitGuarded(t, watcher, changed, false), recordPolicy)
+}
+
+func TestWatcherAcceptsAWiderSelectionAndNoNarrowerOne(t *testing.T) {
+	client := fake.NewClientset(installed(policies.Options{})...)
+	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
+	awaitGuarded(t, watcher, changed, true)
+	pods, configMaps := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "configmaps"}
+	assert.True(t, watcher.Records(pods))
+	assert.False(t, watcher.Records(configMaps))
+	before := watcher.state.Load().live
+
+	mutating := client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings()
+	validating := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	wide := original[*admissionregistrationv1.MutatingAdmissionPolicyBinding](policies.KindMutatingBinding, recordPolicy)
+	wide.Spec.MatchResources = nil
+	_, err := mutating.Update(t.Context(), wide, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	await(t, changed, func() bool { return !maps.Equal(watcher.state.Load().live, before) })
+	ok, _ := watcher.Guarded()
+	assert.True(t, ok)
+	assert.False(t, watcher.Records(configMaps), "nothing asserts it yet")
+	assert.False(t, epoch{since: began, policies: before}.covers(watcher.state.Load().live), "what was there before has no record")
+
+	alsoWide := original[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](policies.KindValidatingBinding, recordPolicy)
+	alsoWide.Spec.MatchResources = nil
+	_, err = validating.Update(t.Context(), alsoWide, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	await(t, changed, func() bool { return watcher.Records(configMaps) })
+
+	narrow := original[*admissionregistrationv1.MutatingAdmissionPolicyBinding](policies.KindMutatingBinding, recordPolicy)
+	narrow.Spec.MatchResources.ResourceRules = narrow.Spec.MatchResources.ResourceRules[1:]
+	_, err = mutating.Update(t.Context(), narrow, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "leaves out objects that the shipped one selects")
+	assert.False(t, watcher.Records(pods), "nothing is relied on meanwhile")
+}
+
+// Where webhooks write the record the API server may have no mutating policies at all: they are not even asked for.
+func TestWatcherOfWebhooks(t *testing.T) {
+	options := policies.Options{CreatorWebhook: true}
+	client := fake.NewClientset(installed(options)...)
+	watcher, changed := startWatcher(t, NewWatcher(client, options))
+	awaitGuarded(t, watcher, changed, true)
+	assert.True(t, watcher.Records(schema.GroupResource{Resource: "pods"}))
+	for _, action := range client.Actions() {
+		assert.NotContains(t, action.GetResource().Resource, "mutatingadmissionpolic")
+	}
+
+	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	live, err := configurations.Get(t.Context(), recordPolicy, metav1.GetOptions{})
+	require.NoError(t, err)
+	live.Generation++
+	for i := range live.Webhooks {
+		live.Webhooks[i].ClientConfig.CABundle = []byte("trusted")
+	}
+	before := watcher.state.Load()
+	_, err = configurations.Update(t.Context(), live, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	await(t, changed, func() bool { return watcher.state.Load() != before })
+	ok, why := watcher.Guarded()
+	assert.True(t, ok, why)
+
+	ignore := admissionregistrationv1.Ignore
+	live.Webhooks[0].FailurePolicy = &ignore
+	_, err = configurations.Update(t.Context(), live, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "MutatingWebhookConfiguration countersign-creator-record was altered")
+	require.NoError(t, configurations.Delete(t.Context(), recordPolicy, metav1.DeleteOptions{}))
+	await(t, changed, func() bool { _, why := watcher.Guarded(); return strings.Contains(why, "is missing") })
+}
+
+// The policies of the Release kinds count only where those kinds are ours, which may turn out later.
+func TestWatcherWantsReleasePoliciesOnlyWithOurReleases(t *testing.T) {
+	client := fake.NewClientset(installed(policies.Options{})...)
+	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
+	awaitGuarded(t, watcher, changed, true)
+	watcher.WantReleases(true)
+	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-")
+	watcher.WantReleases(false)
+	awaitGuarded(t, watcher, changed, true)
+
+	key := policies.Key{Kind: policies.KindValidatingPolicy, Name: "countersign-release-attribution"}
+	altered := original[*admissionregistrationv1.ValidatingAdmissionPolicy](key.Kind, key.Name)
+	altered.Spec.Validations[0].Expression = "true"
+	before := watcher.state.Load()
+	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), altered, metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.Same(t, before, watcher.state.Load(), "it is not even compared")
+	watcher.WantReleases(true)
+	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-")
 }
 
 func TestWatcherStartsUnguarded(t *testing.T) {
@@ -128,17 +221,24 @@ func startWatcher(t *testing.T, watcher *Watcher) (*Watcher, chan struct{}) {
 	return watcher, changed
 }
 
-func awaitGuarded(t *testing.T, watcher *Watcher, changed chan struct{}, want bool) string {
+func awaitGuarded(t *testing.T, watcher *Watcher, changed chan struct{}, want bool) (sentence string) {
+	t.Helper()
+	await(t, changed, func() bool {
+		ok, why := watcher.Guarded()
+		sentence = why
+		return ok == want && why != notRead.why
+	})
+	return sentence
+}
+
+func await(t *testing.T, changed chan struct{}, condition func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
-	for {
-		if ok, why := watcher.Guarded(); ok == want && why != notRead.why {
-			return why
-		}
+	for !condition() {
 		select {
 		case <-changed:
 		case <-deadline:
-			t.Fatalf("guarded did not become %v", want)
+			t.Fatal("waited in vain")
 		}
 	}
 }
@@ -162,7 +262,9 @@ func sets() (before, now policies.Set) {
 	return before, now
 }
 
-func installed() []runtime.Object { return objects(policies.Current()) }
+func installed(options policies.Options) []runtime.Object {
+	return objects(policies.Accepted(options)[0])
+}
 
 func objects(set policies.Set) []runtime.Object {
 	var all []runtime.Object
