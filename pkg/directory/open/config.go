@@ -7,7 +7,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
+	"github.com/AlaudaDevops/countersign/pkg/directory/keycloak"
+	"github.com/AlaudaDevops/countersign/pkg/directory/ldap"
 	"github.com/AlaudaDevops/countersign/pkg/directory/openshift"
+	"github.com/AlaudaDevops/countersign/pkg/directory/scim"
 	"github.com/AlaudaDevops/countersign/pkg/directory/static"
 )
 
@@ -16,6 +19,9 @@ type Config struct {
 	// Type names the one section that is read.
 	Type      string            `json:"type"`
 	Static    *static.Config    `json:"static,omitempty"`
+	LDAP      *ldap.Config      `json:"ldap,omitempty"`
+	Keycloak  *keycloak.Config  `json:"keycloak,omitempty"`
+	SCIM      *scim.Config      `json:"scim,omitempty"`
 	OpenShift *openshift.Config `json:"openshift,omitempty"`
 	// Cache bounds what is remembered and how the directory is asked.
 	Cache Cache `json:"cache,omitempty"`
@@ -36,6 +42,9 @@ type kind struct {
 func (c *Config) kinds() []kind {
 	return []kind{
 		{name: "static", given: c.Static != nil, build: func(d Deps) (directory.Directory, error) { return static.New(*c.Static, d.Clock) }},
+		{name: "ldap", given: c.LDAP != nil, build: func(Deps) (directory.Directory, error) { return ldap.New(*c.LDAP) }},
+		{name: "keycloak", given: c.Keycloak != nil, build: func(Deps) (directory.Directory, error) { return keycloak.New(*c.Keycloak) }},
+		{name: "scim", given: c.SCIM != nil, build: func(Deps) (directory.Directory, error) { return scim.New(*c.SCIM) }},
 		{name: "openshift", given: c.OpenShift != nil, optional: true, build: c.openShift},
 	}
 }

@@ -1,0 +1,117 @@
+package open
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// shipped is the folder of what is installed.
+const shipped = "../../../config"
+
+// TestSamplesOpen opens every sample as shipped, with its files where the test has them.
+func TestSamplesOpen(t *testing.T) {
+	mounted := t.TempDir()
+	for _, name := range []string{"password", "client-secret", "token"} {
+		require.NoError(t, os.WriteFile(filepath.Join(mounted, name), []byte("secret\n"), 0o600))
+	}
+	for _, name := range []string{"static", "ldap", "keycloak", "scim", "openshift"} {
+		t.Run(name, func(t *testing.T) {
+			content, err := os.ReadFile(filepath.Join(shipped, "samples/directory", name+".yaml"))
+			require.NoError(t, err)
+			moved := strings.NewReplacer("/etc/countersign/directory-secret", mounted, "  caFile:", "  #").Replace(string(content))
+			_, err = Open(config(t, moved), openShift())
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestSampleIsInstalledByOneLine(t *testing.T) {
+	all := built(t, "../samples/directory")
+	var deployment appsv1.Deployment
+	one(t, all, "Deployment", "countersign-controller", &deployment)
+	pod := deployment.Spec.Template.Spec
+	assert.Contains(t, pod.Containers[0].Args, "--directory-config=/etc/countersign/directory/directory.yaml")
+	assert.Contains(t, pod.Containers[0].Args, "--leader-elect")
+	require.Len(t, pod.Volumes, 3)
+	mounts := map[string]string{}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		mounts[mount.Name] = mount.MountPath
+	}
+
+	// As the kubelet would, from the installed objects.
+	root := t.TempDir()
+	for _, volume := range pod.Volumes {
+		if volume.ConfigMap == nil {
+			continue
+		}
+		var mounted corev1.ConfigMap
+		one(t, all, "ConfigMap", volume.ConfigMap.Name, &mounted)
+		dir := filepath.Join(root, mounts[volume.Name])
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		for key, content := range mounted.Data {
+			content = strings.ReplaceAll(content, "/etc/countersign", root+"/etc/countersign")
+			require.NoError(t, os.WriteFile(filepath.Join(dir, key), []byte(content), 0o600))
+		}
+	}
+	c, err := Open(filepath.Join(root, "/etc/countersign/directory/directory.yaml"), Deps{})
+	require.NoError(t, err)
+	answer, err := c.Lookup(t.Context(), "release-manager@example.com")
+	require.NoError(t, err)
+	assert.Equal(t, "Rosa Release", answer.Person.DisplayName)
+	_, err = c.Lookup(t.Context(), "former@example.com")
+	require.EqualError(t, err, "the account is disabled")
+}
+
+// TestS17_OpenShiftsUsersAreReadByNameOnly holds what the component lets the controller do.
+func TestS17_OpenShiftsUsersAreReadByNameOnly(t *testing.T) {
+	var role rbacv1.ClusterRole
+	one(t, built(t, "../components/directory-openshift"), "ClusterRole", "countersign-directory-openshift", &role)
+	assert.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{"user.openshift.io"}, Resources: []string{"users"}, Verbs: []string{"get"}}}, role.Rules)
+}
+
+// built is everything with one component more.
+func built(t *testing.T, component string) resmap.ResMap {
+	t.Helper()
+	memory := filesys.MakeFsInMemory()
+	require.NoError(t, fs.WalkDir(os.DirFS(shipped), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(shipped, path))
+		if err != nil {
+			return err
+		}
+		return memory.WriteFile("/config/"+path, content)
+	}))
+	mine := "resources: [../default]\ncomponents: [" + component + "]\n"
+	require.NoError(t, memory.WriteFile("/config/mine/kustomization.yaml", []byte(mine)))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/config/mine")
+	require.NoError(t, err)
+	return resources
+}
+
+func one(t *testing.T, all resmap.ResMap, kind, name string, into any) {
+	t.Helper()
+	for _, resource := range all.Resources() {
+		if resource.GetKind() == kind && resource.GetName() == name {
+			content, err := resource.AsYAML()
+			require.NoError(t, err)
+			require.NoError(t, yaml.Unmarshal(content, into))
+			return
+		}
+	}
+	require.Failf(t, "not installed", "%s %s", kind, name)
+}
