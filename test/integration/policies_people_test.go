@@ -73,7 +73,9 @@ func reread[T client.Object](t testing.TB, object T) T {
 // record is the creator record of an object.
 func record(object client.Object) map[string]string {
 	found := map[string]string{}
-	for _, key := range []string{approvalv1alpha1.AnnotationCreatedBy, approvalv1alpha1.AnnotationCreatedFor, approvalv1alpha1.AnnotationChangedBy} {
+	for _, key := range []string{
+		approvalv1alpha1.AnnotationCreatedBy, approvalv1alpha1.AnnotationCreatedFor, approvalv1alpha1.AnnotationChangedBy, approvalv1alpha1.AnnotationMigratedBy,
+	} {
 		if value, ok := object.GetAnnotations()[key]; ok {
 			found[key[strings.Index(key, "/")+1:]] = value
 		}
@@ -81,7 +83,10 @@ func record(object client.Object) map[string]string {
 	return found
 }
 
-func createdBy(user string) map[string]string { return map[string]string{"created-by": user} }
+// createdBy is the record of an object whose content is still its creator's.
+func createdBy(user string) map[string]string {
+	return map[string]string{"created-by": user, "changed-by": user}
+}
 
 // mergePatch is a JSON merge patch, which is what kubectl sends.
 func mergePatch(json string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(json)) }
