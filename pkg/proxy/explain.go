@@ -124,8 +124,7 @@ func (c *call) mayExplain() *refusal {
 	if no := c.alive(); no != nil {
 		return no
 	}
-	who := authz.UserInfo{Username: c.identity.Username, UID: c.identity.UID, Groups: c.identity.Groups, Extra: c.identity.Extra}
-	allowed, _, err := c.authz.Allowed(c.r.Context(), who, authz.ResourceAttributes{
+	allowed, _, err := c.authz.Allowed(c.r.Context(), c.caller(), authz.ResourceAttributes{
 		Namespace: c.route.Namespace, Name: c.route.Name, Verb: connectorsv1alpha1.VerbExplain,
 		Group: connectorsv1alpha1.GroupVersion.Group, Version: connectorsv1alpha1.GroupVersion.Version, Resource: "connectors",
 	})
@@ -139,6 +138,11 @@ func (c *call) mayExplain() *refusal {
 		return &refusal{reason: own.Reason, message: own.Message}
 	}
 	return &refusal{reason: approvalv1alpha1.ReasonNotPermitted, message: "you may not ask about others; ask the connector's owners for the verb explain on connectors"}
+}
+
+// caller is who asks, as SubjectAccessReviews have it.
+func (c *call) caller() authz.UserInfo {
+	return authz.UserInfo{Username: c.identity.Username, UID: c.identity.UID, Groups: c.identity.Groups, Extra: c.identity.Extra}
 }
 
 func (c *call) explanation(who *token.Identity, bad error) Explanation {

@@ -16,6 +16,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
+	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/gate"
 	"github.com/AlaudaDevops/countersign/pkg/proxy/accesslog"
 	"github.com/AlaudaDevops/countersign/pkg/proxy/route"
@@ -45,7 +46,14 @@ type Authorizer interface {
 	Allowed(ctx context.Context, user authz.UserInfo, attrs authz.ResourceAttributes) (allowed bool, reason string, err error)
 }
 
-// Options are what a Handler is made of; all are required but PublicURL and Metrics.
+// People knows who people are. *directory.Cached implements it.
+type People interface {
+	// Lookup finds a person by the exact user name. errors.Is(err, directory.ErrUnknown) is a no; any other error tells
+	// that the directory did not answer, and why.
+	Lookup(ctx context.Context, username string) (directory.Answer, error)
+}
+
+// Options are what a Handler is made of; all are required but People, PublicURL and Metrics.
 type Options struct {
 	Clock         clock.WithTickerAndDelayedExecution
 	Gate          Gate
@@ -53,6 +61,8 @@ type Options struct {
 	Authorizer    Authorizer
 	Secrets       upstream.Secrets
 	AccessLog     *accesslog.Writer
+	// People answers POST /-/whois; without it the answer is that there is no directory.
+	People People
 	// HostSuffixes are the domains below which connectors have host names.
 	HostSuffixes []string
 	// PublicURL is the proxy's own base URL as clients reach it, without a slash at the end.
@@ -69,6 +79,7 @@ type Handler struct {
 	gate      Gate
 	tokens    token.Authenticator
 	authz     Authorizer
+	people    People
 	router    *route.Router
 	tools     *upstream.Pool
 	streams   *stream.Supervisor
@@ -85,7 +96,7 @@ type Handler struct {
 // New returns a Handler. Run has to run while it serves.
 func New(o Options) *Handler {
 	h := &Handler{
-		clock: o.Clock, gate: o.Gate, tokens: o.Authenticator, authz: o.Authorizer,
+		clock: o.Clock, gate: o.Gate, tokens: o.Authenticator, authz: o.Authorizer, people: o.People,
 		router:    route.NewRouter(o.HostSuffixes),
 		tools:     upstream.NewPool(o.Clock, o.Secrets, o.Upstream),
 		streams:   stream.New(o.Clock, o.Gate.Changed, o.Streams),

@@ -15,11 +15,16 @@ import (
 const (
 	pathExplain = "/-/explain"
 	pathInbox   = "/-/inbox"
+	pathWhois   = "/-/whois"
 )
 
 // serveOwn serves what is asked of the proxy itself, to any authenticated caller.
 func (c *call) serveOwn() {
 	path := c.route.Path.String()
+	if path == pathWhois {
+		c.whois()
+		return
+	}
 	if c.r.Method != http.MethodGet && c.r.Method != http.MethodHead {
 		c.deny(invalid("the proxy's own endpoints are only read; use GET"))
 		return

@@ -56,6 +56,9 @@ const (
 	// VerbMigrate on ResourceCreators: assign creators to objects that are older than the records.
 	VerbMigrate      = "migrate"
 	ResourceCreators = "creators"
+	// VerbWhois on ResourcePeople: ask the directory about any user name.
+	VerbWhois      = "whois"
+	ResourcePeople = "people"
 	// VerbRequestFor on serviceaccounts of AuthorityGroup, in the service account's namespace.
 	VerbRequestFor          = "request-for"
 	ResourceServiceAccounts = "serviceaccounts"

@@ -48,6 +48,8 @@ type Options struct {
 	Staleness time.Duration
 	// OriginFile names controllers of further kinds of runs; empty is the built-in table.
 	OriginFile string
+	// DirectoryFile describes the directory of people; empty is none, and whois knows nobody.
+	DirectoryFile string
 	// CreatorRecord is what the controller's flag of that name is.
 	CreatorRecord string
 
@@ -121,6 +123,7 @@ func (o *Options) addCluster(f *pflag.FlagSet) {
 	f.DurationVar(&o.Staleness, "staleness", o.Staleness, "how long watches may be silent before everything is refused")
 	f.StringVar(&o.OriginFile, "origin-config", o.OriginFile, "file that says which controllers create which runs; empty is the built-in table")
 	f.StringVar(&o.CreatorRecord, "creator-record", o.CreatorRecord, "what writes who created an object: policy or webhook, as the controller's flag says")
+	f.StringVar(&o.DirectoryFile, "directory-config", o.DirectoryFile, "file that describes the directory of people, as the controller has it; empty is none, and whois knows nobody")
 	f.DurationVar(&o.Upstream.SecretTTL, "secret-cache-ttl", o.Upstream.SecretTTL, "how long a connector's Secret is used before it is read again; at most 60s")
 	f.DurationVar(&o.Upstream.SecretTimeout, "secret-timeout", o.Upstream.SecretTimeout, "how long reading a connector's Secrets may take")
 }

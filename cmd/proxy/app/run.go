@@ -21,6 +21,7 @@ import (
 
 	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
+	"github.com/AlaudaDevops/countersign/pkg/directory/open"
 	"github.com/AlaudaDevops/countersign/pkg/gate"
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
@@ -46,6 +47,7 @@ type parts struct {
 	verifier *token.Verifier
 	reviewer *token.Reviewer
 	log      *accesslog.Writer
+	people   proxy.People
 }
 
 // Run runs the proxy until the context ends and everything under way has been served or cut.
@@ -92,7 +94,7 @@ func newParts(ctx context.Context, config *rest.Config, options Options) (*parts
 	p.epoch = guarded.NewEpochReader(p.client, p.watcher, options.Namespace)
 	p.authz = authz.New(p.clock, p.client.AuthorizationV1().SubjectAccessReviews(),
 		authz.WithTTL(options.AuthorizationTTL, min(options.AuthorizationTTL, authz.DefaultDenyTTL)))
-	for _, add := range []func(context.Context) error{p.addGate, p.addTokens, p.addLog} {
+	for _, add := range []func(context.Context) error{p.addGate, p.addTokens, p.addPeople, p.addLog} {
 		if err := add(ctx); err != nil {
 			return nil, err
 		}
@@ -145,6 +147,22 @@ func (p *parts) addTokens(ctx context.Context) error {
 	return nil
 }
 
+func (p *parts) addPeople(context.Context) error {
+	if p.options.DirectoryFile == "" {
+		return nil
+	}
+	dyn, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return err
+	}
+	people, err := open.Open(p.options.DirectoryFile, open.Deps{Clock: p.clock, Dynamic: dyn, Metrics: metrics.Registry})
+	if err != nil {
+		return err
+	}
+	p.people = people
+	return nil
+}
+
 func (p *parts) addLog(context.Context) error {
 	sink := os.Stdout
 	if p.options.AccessLog != "-" {
@@ -164,6 +182,7 @@ func (p *parts) addLog(context.Context) error {
 func (p *parts) listen() (*proxy.Server, error) {
 	handler := proxy.New(proxy.Options{
 		Clock: p.clock, Gate: p.gate, Authenticator: p.authenticator(), Authorizer: p.authz, Secrets: secrets{p.client}, AccessLog: p.log,
+		People:       p.people,
 		HostSuffixes: p.options.HostSuffixes, PublicURL: p.options.PublicURL, Upstream: p.options.Upstream, Streams: p.options.Streams,
 		Metrics: metrics.Registry,
 	})

@@ -18,7 +18,7 @@ type Form uint8
 
 // Forms of a request.
 const (
-	// Own is a request for the proxy itself: /-/explain, /-/inbox, the registry ping /v2/, or nothing that is known.
+	// Own is a request for the proxy itself: /-/explain, /-/inbox, /-/whois, the registry ping /v2/, or nothing that is known.
 	Own Form = iota
 	// Host names the connector in the host: c-{name}.{ns}.<suffix>. The whole path is the tool's.
 	Host
