@@ -54,6 +54,7 @@ type bench struct {
 	config     *rest.Config
 	clock      *clocktesting.FakeClock
 	kubeconfig string
+	in         string
 	kinds      []func(*runtime.Scheme) error
 	client     client.WithWatch
 	out, err   lockedBuffer
@@ -93,7 +94,7 @@ func (b *bench) program() *program {
 			WithStatusSubresource(&approvalv1alpha1.ResourceCheckRequest{}, &approvalv1alpha1.ApprovalRequest{}).
 			WithObjects(b.objects...).Build(), b.intercepted())
 	}
-	p := newProgram(genericiooptions.IOStreams{In: strings.NewReader(""), Out: &b.out, ErrOut: &b.err})
+	p := newProgram(genericiooptions.IOStreams{In: strings.NewReader(b.in), Out: &b.out, ErrOut: &b.err})
 	p.clock = b.clock
 	p.dial = func(*program) (*cluster, error) { return &cluster{WithWatch: b.client, config: b.config}, nil }
 	return p

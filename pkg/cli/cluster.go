@@ -41,6 +41,8 @@ func dial(p *program) (*cluster, error) {
 	if err != nil {
 		return nil, kubeconfigError(err)
 	}
+	// The API server shares itself out (flow control); verbs that ask for much at once bound themselves.
+	config.QPS = -1
 	config.WarningHandlerWithContext = warnings{p.streams.ErrOut}
 	mapper, err := p.flags.ToRESTMapper()
 	if err != nil {

@@ -142,6 +142,11 @@ func (x *proxy) get(ctx context.Context, path string, query url.Values, into any
 	if err != nil {
 		return 0, err
 	}
+	return x.send(r, into)
+}
+
+// send reads the JSON document that is answered, and returns the HTTP status it came with.
+func (x *proxy) send(r *http.Request, into any) (status int, err error) {
 	r.Header.Set("Accept", "application/json, application/problem+json")
 	answer, err := x.http.Do(r)
 	if err != nil {
