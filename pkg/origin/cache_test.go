@@ -51,13 +51,14 @@ func (m *growingMapper) set(change func()) {
 var (
 	pods         = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	pipelineRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
+	releases     = schema.GroupVersionResource{Group: "appstudio.redhat.com", Version: "v1", Resource: "releases"}
 	pipelineKind = schema.GroupKind{Group: "tekton.dev", Kind: "PipelineRun"}
 )
 
 func startCache(t *testing.T, mapper *growingMapper, objects ...runtime.Object) (*Cache, *fake.FakeDynamicClient, *clocktesting.FakeClock, chan Change) {
 	t.Helper()
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
-		map[schema.GroupVersionResource]string{pods: "PodList", pipelineRuns: "PipelineRunList"}, objects...)
+		map[schema.GroupVersionResource]string{pods: "PodList", pipelineRuns: "PipelineRunList", releases: "ReleaseList"}, objects...)
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	c := NewCache(clock, client, mapper, DefaultConfig())
 	changes := make(chan Change, 100)

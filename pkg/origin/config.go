@@ -47,13 +47,14 @@ var PodKind = schema.GroupKind{Kind: "Pod"}
 // tektonController is the service account of Tekton's own manifests.
 const tektonController = "system:serviceaccount:tekton-pipelines:tekton-pipelines-controller"
 
-// DefaultConfig knows Kubernetes' own controllers, under both identities that the controller manager may use, and
-// Tekton as its manifests install it.
+// DefaultConfig knows Kubernetes' own controllers, under both identities that the controller manager may use, Tekton as
+// its manifests install it, and Releases.
 func DefaultConfig() Config {
 	pod, pipelineRun, taskRun := GroupKind{"", "Pod"}, tekton("PipelineRun"), tekton("TaskRun")
 	job, replicaSet := GroupKind{"batch", "Job"}, apps("ReplicaSet")
 	return Config{
-		Runs: []GroupKind{pipelineRun, taskRun, job},
+		// A Release ends when it is released or failed. Nothing is made for one in its namespace, so no hop leads to it.
+		Runs: []GroupKind{pipelineRun, taskRun, job, {ReleaseKind.Group, ReleaseKind.Kind}},
 		Hops: []ConfiguredHop{
 			{pod, job, manager("job-controller")},
 			{job, GroupKind{"batch", "CronJob"}, manager("cronjob-controller")},

@@ -25,6 +25,7 @@ func TestDefaultConfigIsValidAndRoundTrips(t *testing.T) {
 func TestKindsAreThoseOnTheWayToARun(t *testing.T) {
 	assert.ElementsMatch(t, []schema.GroupKind{
 		{Kind: "Pod"}, {Group: "batch", Kind: "Job"}, {Group: "tekton.dev", Kind: "TaskRun"}, {Group: "tekton.dev", Kind: "PipelineRun"},
+		{Group: "appstudio.redhat.com", Kind: "Release"},
 	}, DefaultConfig().Kinds())
 
 	between := Config{

@@ -31,12 +31,14 @@ type Node struct {
 	// Finished tells that the run has ended by itself, and FinishedWhy in a word how.
 	Finished    bool
 	FinishedWhy string
-	// ServiceAccounts are those that the run uses, its own first; never empty for pods and runs.
+	// ServiceAccounts are those that the run uses, its own first; never empty for pods and runs that have pods.
 	ServiceAccounts []string
 	// Pipeline names what the run executes: a pipeline, a task, or where to fetch it; empty if it is written inline.
 	Pipeline string
 	// Parameters of the run, with the values of secret-like names masked; bounded as the API's schema wants it.
 	Parameters []approvalv1alpha1.Parameter
+	// Release is nil unless the object is a Release.
+	Release *Release
 }
 
 // Owner is the controller owner that an object names, in the object's namespace.
@@ -92,7 +94,7 @@ func FromUnstructured(u *unstructured.Unstructured) *Node {
 	annotations := u.GetAnnotations()
 	n.CreatedBy = unique.Make(annotations[approvalv1alpha1.AnnotationCreatedBy]).Value()
 	n.identify(u, annotations[approvalv1alpha1.AnnotationCreatedFor])
-	n.readRun(u.Object)
+	n.readRun(u)
 	return n
 }
 

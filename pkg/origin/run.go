@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
 // defaultServiceAccount is what pods and Tekton runs use that name none.
@@ -17,7 +18,8 @@ const defaultServiceAccount = "default"
 
 // readRun fills in what depends on the kind. Kinds are told apart by group and kind; where Tekton's versions differ,
 // both forms are read.
-func (n *Node) readRun(o map[string]any) {
+func (n *Node) readRun(u *unstructured.Unstructured) {
+	o := u.Object
 	switch n.Group + "/" + n.Kind {
 	case "/Pod":
 		n.ServiceAccounts = accounts(text(o, "spec", "serviceAccountName"))
@@ -35,6 +37,8 @@ func (n *Node) readRun(o map[string]any) {
 	case pipeline.GroupName + "/CustomRun":
 		n.ServiceAccounts = accounts(text(o, "spec", "serviceAccountName"))
 		n.readTekton(o, "customRef")
+	case releasev1alpha1.GroupVersion.Group + "/" + releasev1alpha1.KindRelease:
+		n.readRelease(u)
 	}
 }
 
