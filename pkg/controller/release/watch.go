@@ -1,0 +1,250 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/late"
+	"github.com/AlaudaDevops/countersign/pkg/decision"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// Indexes of this controller. Their names are its own, because two controllers cannot define the same one. Those of
+// Releases hold only Releases that go on.
+const (
+	indexPlan    = "release.plan"
+	indexTarget  = "release.target"
+	indexRun     = "release.run"
+	indexGoingOn = "release.goingOn"
+	indexAsked   = "release.asked"
+)
+
+// Whose kind Release is stands in a label of its CRD.
+const (
+	releaseCRD = "releases.appstudio.redhat.com"
+	partOf     = "app.kubernetes.io/part-of"
+	product    = "countersign"
+)
+
+var (
+	crdKind     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+	releaseKind = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindRelease).GroupKind()
+)
+
+// kinds are those that are watched, and may be installed later or never.
+func kinds() []schema.GroupKind {
+	return []schema.GroupKind{
+		releaseKind, planKind, releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlanAdmission).GroupKind(),
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// queueHolder holds the queue while this replica leads.
+type queueHolder struct{ held atomic.Pointer[queue] }
+
+// hold is a source that brings no events of its own.
+func (h *queueHolder) hold(_ context.Context, q queue) error {
+	h.held.Store(&q)
+	return nil
+}
+
+func (h *queueHolder) get() queue {
+	if q := h.held.Load(); q != nil {
+		return *q
+	}
+	return nil
+}
+
+// Register lets the controller begin once the Release kinds are installed. Runs must be registered by who makes their
+// cache, with RunChanged. It must be called before the guard starts.
+func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
+	c.guard.OnChange(c.guardChanged)
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &approvalv1alpha1.ResourceCheckRequest{}, indexAsked, askedFor); err != nil {
+		return fmt.Errorf("the index %s cannot be made: %w", indexAsked, err)
+	}
+	return late.Register(mgr, c.clock, kinds(), func(ctx context.Context) error { return c.begin(ctx, mgr) })
+}
+
+func (c *Controller) begin(ctx context.Context, mgr ctrl.Manager) error {
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	crds := &metav1.PartialObjectMetadata{}
+	crds.SetGroupVersionKind(crdKind)
+	return builder.ControllerManagedBy(mgr).Named(name).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		For(&releasev1alpha1.Release{}).
+		Watches(&releasev1alpha1.Release{}, handler.Funcs{DeleteFunc: c.forget}).
+		Watches(&releasev1alpha1.ReleasePlan{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfPlan)).
+		Watches(&releasev1alpha1.ReleasePlanAdmission{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfAdmission)).
+		Watches(&approvalv1alpha1.ResourceCheckRule{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfRule)).
+		Watches(&approvalv1alpha1.ResourceCheckRequest{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfRequest)).
+		Watches(crds, handler.EnqueueRequestsFromMapFunc(c.releasesOfCRD), builder.OnlyMetadata).
+		WatchesRawSource(source.Func(c.queue.hold)).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
+}
+
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, extract := range map[string]func(*releasev1alpha1.Release) string{
+		indexPlan:    func(r *releasev1alpha1.Release) string { return r.Namespace + "/" + r.Spec.ReleasePlan },
+		indexTarget:  func(r *releasev1alpha1.Release) string { return r.Status.Target },
+		indexRun:     runOf,
+		indexGoingOn: func(*releasev1alpha1.Release) string { return "true" },
+	} {
+		if err := indexer.IndexField(ctx, &releasev1alpha1.Release{}, name, ofRelease(extract)); err != nil {
+			return fmt.Errorf("the index %s cannot be made: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ofRelease is an index function that leaves out what came to its end.
+func ofRelease(extract func(*releasev1alpha1.Release) string) client.IndexerFunc {
+	return func(obj client.Object) []string {
+		r, ok := obj.(*releasev1alpha1.Release)
+		if !ok || finished(&r.Status) {
+			return nil
+		}
+		return []string{extract(r)}
+	}
+}
+
+func runOf(r *releasev1alpha1.Release) string {
+	if r.Status.ManagedProcessing == nil {
+		return ""
+	}
+	return r.Status.ManagedProcessing.PipelineRun
+}
+
+// askedFor finds requests by the UID of the Release that they were made for.
+func askedFor(obj client.Object) []string {
+	r, ok := obj.(*approvalv1alpha1.ResourceCheckRequest)
+	if !ok || r.Spec.Context.Resource == nil || !isRelease(r.Spec.Context.Resource) {
+		return nil
+	}
+	return []string{string(r.Spec.Context.Resource.UID)}
+}
+
+func isRelease(ref *approvalv1alpha1.ObjectReference) bool {
+	return groupKind(ref.APIVersion, ref.Kind) == releaseKind
+}
+
+// requestOf is the name of the request that this controller made for the Release, as far as the cache has it: the one that
+// goes on, or else the newest.
+func (c *Controller) requestOf(ctx context.Context, release *releasev1alpha1.Release) (string, error) {
+	var list approvalv1alpha1.ResourceCheckRequestList
+	err := c.client.List(ctx, &list, client.InNamespace(release.Namespace), client.MatchingFields{indexAsked: string(release.UID)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return "", fmt.Errorf("requests cannot be listed: %w", err)
+	}
+	var newest *approvalv1alpha1.ResourceCheckRequest
+	for i := range list.Items {
+		r := &list.Items[i]
+		if !ownRequest(r, c.options.Username, release.UID) {
+			continue
+		}
+		if _, _, ended := decision.Ended(r, c.clock.Now()); !ended {
+			return r.Name, nil
+		}
+		if newest == nil || newest.CreationTimestamp.Before(&r.CreationTimestamp) {
+			newest = r
+		}
+	}
+	if newest == nil {
+		return "", nil
+	}
+	return newest.Name, nil
+}
+
+func (c *Controller) releasesBy(ctx context.Context, index, value string) []reconcile.Request {
+	var list releasev1alpha1.ReleaseList
+	if err := c.client.List(ctx, &list, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Releases that an event concerns cannot be found", "index", index)
+		return nil
+	}
+	found := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return found
+}
+
+func (c *Controller) releasesOfPlan(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.releasesBy(ctx, indexPlan, obj.GetNamespace()+"/"+obj.GetName())
+}
+
+func (c *Controller) releasesOfAdmission(ctx context.Context, obj client.Object) []reconcile.Request {
+	return c.releasesBy(ctx, indexTarget, obj.GetNamespace())
+}
+
+func (c *Controller) releasesOfRule(ctx context.Context, obj client.Object) []reconcile.Request {
+	rule, ok := obj.(*approvalv1alpha1.ResourceCheckRule)
+	if !ok || !guards(rule, rule.Spec.ObjectRef.Name) {
+		return nil
+	}
+	return c.releasesBy(ctx, indexPlan, rule.Namespace+"/"+rule.Spec.ObjectRef.Name)
+}
+
+func (c *Controller) releaseOfRequest(_ context.Context, obj client.Object) []reconcile.Request {
+	request, ok := obj.(*approvalv1alpha1.ResourceCheckRequest)
+	if !ok || request.Spec.Context.Resource == nil || !isRelease(request.Spec.Context.Resource) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.Context.Resource.Name}}}
+}
+
+func (c *Controller) releasesOfCRD(ctx context.Context, obj client.Object) []reconcile.Request {
+	if obj.GetName() != releaseCRD {
+		return nil
+	}
+	return c.releasesBy(ctx, indexGoingOn, "true")
+}
+
+func (c *Controller) forget(_ context.Context, e event.DeleteEvent, _ queue) {
+	c.told.forget(e.Object.GetUID())
+}
+
+// guardChanged looks at every Release that goes on: policies change rarely.
+func (c *Controller) guardChanged() {
+	if q := c.queue.get(); q != nil {
+		for _, release := range c.releasesBy(context.Background(), indexGoingOn, "true") {
+			q.Add(release)
+		}
+	}
+}
+
+// RunChanged is to be called with every change of a run. It does nothing while this replica does not lead, and little for
+// changes that no Release reflects.
+func (c *Controller) RunChanged(change origin.Change) {
+	node := change.New
+	if node == nil {
+		node = change.Old
+	}
+	q := c.queue.get()
+	if node == nil || q == nil || node.GroupKind() != runKind.GroupKind() || !worthALook(change) {
+		return
+	}
+	for _, release := range c.releasesBy(context.Background(), indexRun, node.Namespace+"/"+node.Name) {
+		q.Add(release)
+	}
+}
+
+func worthALook(change origin.Change) bool {
+	return change.Old == nil || change.New == nil || change.Old.UID != change.New.UID || change.Old.Finished != change.New.Finished
+}
