@@ -28,7 +28,7 @@ type facts struct {
 	hops       []approvalv1alpha1.ContextHop
 	pipeline   string
 	parameters []approvalv1alpha1.Parameter
-	// person is who is behind the run.
+	// person is who is behind the run, or answers for the Release.
 	person string
 	// unknown says that the creator of some object on the way is not known.
 	unknown  bool
@@ -59,6 +59,9 @@ func (c *Controller) factsOf(ctx context.Context, request *approvalv1alpha1.Reso
 		return nil, err
 	}
 	f.climbed(climb, c.Runs.Since(), connectors)
+	if start.Release != nil {
+		f.released(start.Release)
+	}
 	f.pipeline, f.parameters = climb.Resource.Pipeline, climb.Resource.Parameters
 	return f, nil
 }
@@ -138,6 +141,12 @@ func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[str
 		f.person = orUnknown(creator)
 		f.hops = append(f.hops, approvalv1alpha1.ContextHop{Resource: hop.Node.Reference(), CreatedBy: creator, Proven: hop.Proven})
 	}
+}
+
+// released adds who answers for a Release: he asks for it as much as whoever made it.
+func (f *facts) released(release *origin.Release) {
+	f.person = orUnknown(release.Accountable())
+	f.exclude(release.Accountable())
 }
 
 func (f *facts) exclude(user string) {

@@ -29,6 +29,8 @@ const (
 	withoutPod
 	// forRun is anybody who asks for a run: its creator, or a holder of the verb request-for.
 	forRun
+	// forRelease is our controller, which asks for each Release whether its plan lets it through.
+	forRelease
 )
 
 // asker is who asks, and for whom.
@@ -38,7 +40,7 @@ type asker struct {
 	subject approvalv1alpha1.Subject
 	// user is the subject as the API server sees it.
 	user authz.UserInfo
-	// run is the named run, as it is now; set forRun only.
+	// run is the named run or Release, as it is now; set forRun and forRelease only.
 	run *origin.Node
 	// started tells that the caller is the run's proven creator.
 	started bool
@@ -46,7 +48,7 @@ type asker struct {
 
 // isDriven tells that a program asks that would ask again and again. Who started the run may tell a program to.
 func (a *asker) isDriven() bool {
-	return a.way == byPod || a.way == forRun && !a.caller.IsPerson() && !a.started
+	return a.way == byPod || a.way == forRelease || a.way == forRun && !a.caller.IsPerson() && !a.started
 }
 
 // asker settles the subject.
@@ -55,6 +57,8 @@ func (w *Webhook) asker(ctx context.Context, caller *admit.Caller, spec *approva
 	switch {
 	case caller.IsAnonymous():
 		return nil, admit.Forbidden("nobody is logged in: log in, and ask as somebody")
+	case isRelease(spec.Context.Resource):
+		return w.forRelease(ctx, caller, spec, namespace)
 	case caller.Pod != nil:
 		// Our custom task runs in a pod too, and asks for the runs of others. Who names a pod speaks of its own.
 		if named && spec.Context.Pod == nil {

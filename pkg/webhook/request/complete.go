@@ -19,8 +19,10 @@ import (
 type completed struct {
 	request *approvalv1alpha1.ResourceCheckRequest
 	driven  bool
-	key     fingerprint.Key
-	history *history
+	// unlimited is for Releases: somebody was allowed to make each of them.
+	unlimited bool
+	key       fingerprint.Key
+	history   *history
 }
 
 // complete fills in everything that the server decides. It changes nothing in what it has completed once already, so
@@ -70,7 +72,7 @@ func (w *Webhook) settleSpec(ctx context.Context, caller *admit.Caller, c *compl
 	if err != nil {
 		return nil, err
 	}
-	spec.ObjectRef, spec.Context, c.driven = t.ref, s.context, a.isDriven()
+	spec.ObjectRef, spec.Context, c.driven, c.unlimited = t.ref, s.context, a.isDriven(), a.way == forRelease
 	return s.hops, nil
 }
 

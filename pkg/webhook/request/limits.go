@@ -73,7 +73,11 @@ func stillAsks(req *approvalv1alpha1.ResourceCheckRequest, now time.Time) bool {
 }
 
 // withinLimits refuses one question too many. A question that is open already is free: it costs nobody an answer.
+// Questions for Releases are not limited, and do not count.
 func (w *Webhook) withinLimits(ctx context.Context, c *completed, dryRun bool) error {
+	if c.unlimited {
+		return nil
+	}
 	wanted := askingOf(c.request)
 	requests, err := asked.For(ctx, w.Cache, &c.request.Spec.ObjectRef)
 	if err != nil {
@@ -85,7 +89,7 @@ func (w *Webhook) withinLimits(ctx context.Context, c *completed, dryRun bool) e
 	for i := range requests {
 		a := askingOf(&requests[i])
 		seen[a.question] = true
-		if stillAsks(&requests[i], now) {
+		if stillAsks(&requests[i], now) && !isRelease(requests[i].Spec.Context.Resource) {
 			open[a.question] = a
 		}
 	}

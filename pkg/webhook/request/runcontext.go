@@ -26,6 +26,8 @@ func (w *Webhook) settle(ctx context.Context, a *asker, t *target, sent *approva
 		return s, w.settlePod(ctx, a, t, sent, namespace, s)
 	case forRun:
 		return s, w.settleRun(ctx, a, t, sent, s)
+	case forRelease:
+		return s, settleRelease(a, sent, s)
 	case withoutPod:
 		return s, settleWithoutPod(a, t, sent, s)
 	}

@@ -24,7 +24,7 @@ import (
 // target is the object that is asked for.
 type target struct {
 	ref approvalv1alpha1.ObjectReference
-	// verbs are what the subject must hold for the use; never empty.
+	// verbs are what the subject must hold for the use; empty only for Releases.
 	verbs []string
 	// Of the connector, if it is one; otherwise their zero values, which are the defaults.
 	scope        connectorsv1alpha1.ContextScope
@@ -36,6 +36,9 @@ var connectorKind = connectorsv1alpha1.GroupVersion.WithKind(connectorsv1alpha1.
 // target finds the object, once it is sure that the subject may use it. Who may not learns nothing about it: the answer
 // is the same where it does not exist.
 func (w *Webhook) target(ctx context.Context, a *asker, spec *approvalv1alpha1.ResourceCheckRequestSpec, namespace string) (*target, error) {
+	if a.way == forRelease {
+		return w.plan(ctx, a, spec, namespace)
+	}
 	t := &target{ref: spec.ObjectRef, verbs: []string{approvalv1alpha1.VerbRequest}}
 	if t.ref.Namespace == "" {
 		t.ref.Namespace = namespace
@@ -47,7 +50,7 @@ func (w *Webhook) target(ctx context.Context, a *asker, spec *approvalv1alpha1.R
 	mapping, err := w.Mapper.RESTMapping(gvk.GroupKind())
 	switch {
 	case apimeta.IsNoMatchError(err):
-		return nil, t.unknown(a, t.verbs[0])
+		return nil, t.unknown(a)
 	case err != nil:
 		return nil, admit.Unavailable("the object's kind cannot be looked up now: try again in a moment", err)
 	case mapping.Scope.Name() != apimeta.RESTScopeNameNamespace:
@@ -78,7 +81,7 @@ func (w *Webhook) permitted(ctx context.Context, a *asker, t *target, resource s
 			return admit.Unavailable("it cannot be told now what the subject may do: try again in a moment", err)
 		}
 		if !allowed {
-			return t.unknown(a, verb)
+			return t.lacks(a, verb)
 		}
 	}
 	return nil
@@ -96,8 +99,17 @@ func connectorVerbs(use operation.Use) []string {
 	return verbs
 }
 
-// unknown is the one answer to who names nothing, or nothing that the subject may use.
-func (t *target) unknown(a *asker, verb string) error {
+// unknown is for an object that does not exist.
+func (t *target) unknown(a *asker) error {
+	if a.way == forRelease {
+		return admit.Because(approvalv1alpha1.ReasonObjectGone, fmt.Sprintf("there is no %s %s/%s: create it, then the Release anew",
+			t.ref.Kind, t.ref.Namespace, t.ref.Name))
+	}
+	return t.lacks(a, t.verbs[0])
+}
+
+// lacks is the one answer to who names nothing, or nothing that the subject may use.
+func (t *target) lacks(a *asker, verb string) error {
 	resource := "it"
 	if isConnector(&t.ref) {
 		resource = "connectors/" + connectorsv1alpha1.APIsSubresource
@@ -120,7 +132,7 @@ func (w *Webhook) find(ctx context.Context, a *asker, t *target, gvk schema.Grou
 	err := w.Live.Get(ctx, types.NamespacedName{Namespace: t.ref.Namespace, Name: t.ref.Name}, object)
 	switch {
 	case apierrors.IsNotFound(err):
-		return t.unknown(a, t.verbs[0])
+		return t.unknown(a)
 	case apierrors.IsForbidden(err):
 		return admit.Unavailable(fmt.Sprintf("Countersign may not read %s objects: ask an administrator for a ClusterRole that is aggregated to the controller", t.ref.Kind), err)
 	case err != nil:
