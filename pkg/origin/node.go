@@ -22,6 +22,8 @@ type Node struct {
 	// CreatedBy and CreatedFor are the creator record as it stands: believe them only through Creator and by a climb.
 	CreatedBy  string
 	CreatedFor types.UID
+	// Migrated tells that CreatedBy was assigned later, by somebody's word.
+	Migrated bool
 	// Created has the API server's precision of a second.
 	Created time.Time
 	// Owner is the controller owner that the object names now; nil if it names none.
@@ -49,9 +51,10 @@ type Owner struct {
 }
 
 // Creator is who created the object, and false unless that can be believed: since is the moment from which on the API
-// server recorded creators without a gap, and zero means that it never did.
+// server recorded creators without a gap, and zero means that it never did. A creator that was assigned later is never
+// believed: the API server did not see it.
 func (n *Node) Creator(since time.Time) (string, bool) {
-	if since.IsZero() || !n.Created.After(since) || n.CreatedBy == "" {
+	if since.IsZero() || !n.Created.After(since) || n.CreatedBy == "" || n.Migrated {
 		return "", false
 	}
 	return n.CreatedBy, true
@@ -93,6 +96,7 @@ func FromUnstructured(u *unstructured.Unstructured) *Node {
 	}
 	annotations := u.GetAnnotations()
 	n.CreatedBy = unique.Make(annotations[approvalv1alpha1.AnnotationCreatedBy]).Value()
+	_, n.Migrated = annotations[approvalv1alpha1.AnnotationMigratedBy]
 	n.identify(u, annotations[approvalv1alpha1.AnnotationCreatedFor])
 	n.readRun(u)
 	return n

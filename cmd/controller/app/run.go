@@ -125,7 +125,11 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 	if err != nil {
 		return nil, err
 	}
-	watcher := guarded.NewWatcher(client, policies.Options{CreatorWebhook: byWebhook})
+	ours, err := hasOwnReleases(ctx, dyn)
+	if err != nil {
+		return nil, err
+	}
+	watcher := guarded.NewWatcher(client, policies.Options{Releases: ours, CreatorWebhook: byWebhook})
 	return &parts{
 		options: options, clock: tick, client: client, dynamic: dyn, username: username,
 		registry: &checks.Registry{}, watcher: watcher,
@@ -158,7 +162,7 @@ func (p *parts) addGuard(_ context.Context, mgr ctrl.Manager) error {
 	}
 	for _, runnable := range []interface {
 		Start(context.Context) error
-	}{p.watcher, p.epoch, keeper, p.runs} {
+	}{p.watcher, p.epoch, keeper, p.runs, &releaseKinds{p.dynamic, p.watcher}} {
 		if err := mgr.Add(runnable); err != nil {
 			return err
 		}

@@ -9,11 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/asked"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/certs"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/connector"
+	"github.com/AlaudaDevops/countersign/pkg/webhook/creator"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/release"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/releaseplan"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/request"
@@ -31,7 +33,9 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 	if err != nil {
 		return err
 	}
-	keeper, err := certs.NewKeeper(p.clock, live, certs.Options{Namespace: p.options.Namespace, Lifetime: p.options.CertLifetime})
+	keeper, err := certs.NewKeeper(p.clock, live, certs.Options{
+		Namespace: p.options.Namespace, Lifetime: p.options.CertLifetime, Configurations: p.configurations(),
+	})
 	if err != nil {
 		return err
 	}
@@ -55,6 +59,7 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 		connector.New(connector.Deps{Live: live, Access: p.authz}),
 		script.New(),
 		timewindow.New(),
+		creator.New(p.authz),
 		release.New(release.Deps{Live: live, Access: p.authz, Vocabulary: vocabulary, Automated: sets.New(p.options.AutomatedAccounts...)}),
 		releaseplan.New(releaseplan.Deps{Clock: p.clock, Vocabulary: vocabulary}),
 	} {
@@ -67,6 +72,16 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	return mgr.Add(server)
+}
+
+// configurations are the webhook configurations that the API server is to trust. Those of the creator record are served
+// in any case, but there only if webhooks write it.
+func (p *parts) configurations() []string {
+	names := []string{certs.DefaultConfiguration}
+	if p.options.CreatorRecord == policies.CreatorRecordWebhook {
+		names = append(names, policies.CreatorRecord)
+	}
+	return names
 }
 
 func (p *parts) requestWebhook(mgr ctrl.Manager, live client.Client) *request.Webhook {

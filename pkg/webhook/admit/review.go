@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -26,8 +27,11 @@ type Review struct {
 	Caller Caller
 	// Create, Update and Delete tell the operations apart.
 	Operation admissionv1.Operation
-	Namespace string
-	DryRun    bool
+	// Resource is what is written; SubResource is empty for the object itself.
+	Resource    schema.GroupResource
+	SubResource string
+	Namespace   string
+	DryRun      bool
 	// Object is as it would be stored; nil on delete. A mutating step changes it in place.
 	Object *unstructured.Unstructured
 	// Old is as it is stored; nil on create.
@@ -75,6 +79,7 @@ func handler(step Step, accept func(raw []byte, r *Review) admission.Response) a
 func newReview(req *admission.Request) (*Review, error) {
 	r := &Review{
 		Caller: CallerOf(req.UserInfo), Operation: req.Operation, Namespace: req.Namespace, DryRun: ptr.Deref(req.DryRun, false),
+		Resource: schema.GroupResource{Group: req.Resource.Group, Resource: req.Resource.Resource}, SubResource: req.SubResource,
 	}
 	var err error
 	if r.Object, err = object(req.Object.Raw); err != nil {

@@ -33,8 +33,8 @@ const retryLost = time.Second
 type Options struct {
 	// Namespace is that of the system; Service and Secret live in it.
 	Namespace, Service, Secret string
-	// Configuration is the name of both webhook configurations.
-	Configuration string
+	// Configurations are the names of the webhook configurations, of which each has a mutating and a validating one.
+	Configurations []string
 	// Lifetime is how long a certificate is valid; in its last third it is replaced.
 	Lifetime time.Duration
 	// Overlap is how long the API server has trusted a certificate before it is served. It covers the time until all API
@@ -44,11 +44,14 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	for option, text := range map[*string]string{
-		&o.Service: DefaultService, &o.Secret: DefaultSecret, &o.Configuration: DefaultConfiguration,
+		&o.Service: DefaultService, &o.Secret: DefaultSecret,
 	} {
 		if *option == "" {
 			*option = text
 		}
+	}
+	if len(o.Configurations) == 0 {
+		o.Configurations = []string{DefaultConfiguration}
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = DefaultLifetime

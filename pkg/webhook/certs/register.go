@@ -21,25 +21,29 @@ import (
 // Register runs the keeper on every replica, leader or not. It watches by name, in a cache of its own, because the
 // controller may list no other Secrets.
 func (k *Keeper) Register(_ context.Context, mgr ctrl.Manager) error {
-	watched, err := k.cache(mgr)
-	if err != nil {
-		return fmt.Errorf("cannot watch the webhooks' certificate: %w", err)
-	}
 	c, err := controller.New("webhook-certs", mgr, controller.Options{Reconciler: k, NeedLeaderElection: ptr.To(false)})
 	if err != nil {
 		return err
 	}
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
-	sources := []source.Source{source.Func(first)}
-	for _, object := range watchedObjects() {
-		sources = append(sources, source.Kind(watched, object, enqueue))
+	if err := c.Watch(source.Func(first)); err != nil {
+		return err
 	}
-	for _, s := range sources {
-		if err := c.Watch(s); err != nil {
+	for _, name := range k.options.Configurations {
+		watched, err := k.cache(mgr, name)
+		if err != nil {
+			return fmt.Errorf("cannot watch the webhooks' certificate: %w", err)
+		}
+		for _, object := range watchedObjects() {
+			if err := c.Watch(source.Kind(watched, object, enqueue)); err != nil {
+				return err
+			}
+		}
+		if err := mgr.Add(watched); err != nil {
 			return err
 		}
 	}
-	return mgr.Add(watched)
+	return nil
 }
 
 // first has a look taken at the start even if there is nothing yet that could change.
@@ -56,8 +60,9 @@ func watchedObjects() []client.Object {
 	}
 }
 
-func (k *Keeper) cache(mgr ctrl.Manager) (cache.Cache, error) {
-	configuration := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", k.options.Configuration)}
+// cache is for the configurations of one name, because a watch takes one.
+func (k *Keeper) cache(mgr ctrl.Manager, name string) (cache.Cache, error) {
+	configuration := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
 	return cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		ReaderFailOnMissingInformer: true,

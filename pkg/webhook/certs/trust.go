@@ -9,10 +9,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// trust has both webhook configurations trust the bundle. settled tells that they exist and did so before.
+// trust has all webhook configurations trust the bundle. settled tells that they exist and did so before.
 func (k *Keeper) trust(ctx context.Context, bundle []byte) (settled bool, err error) {
+	settled = true
+	for _, name := range k.options.Configurations {
+		did, err := k.trustBoth(ctx, name, bundle)
+		if err != nil {
+			return false, err
+		}
+		settled = settled && did
+	}
+	return settled, nil
+}
+
+// trustBoth is for the mutating and the validating configuration of a name.
+func (k *Keeper) trustBoth(ctx context.Context, name string, bundle []byte) (settled bool, err error) {
 	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{}
-	settled, err = k.trustIn(ctx, mutating, bundle, func() (configs []*admissionregistrationv1.WebhookClientConfig) {
+	settled, err = k.trustIn(ctx, name, mutating, bundle, func() (configs []*admissionregistrationv1.WebhookClientConfig) {
 		for i := range mutating.Webhooks {
 			configs = append(configs, &mutating.Webhooks[i].ClientConfig)
 		}
@@ -22,7 +35,7 @@ func (k *Keeper) trust(ctx context.Context, bundle []byte) (settled bool, err er
 		return false, err
 	}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	also, err := k.trustIn(ctx, validating, bundle, func() (configs []*admissionregistrationv1.WebhookClientConfig) {
+	also, err := k.trustIn(ctx, name, validating, bundle, func() (configs []*admissionregistrationv1.WebhookClientConfig) {
 		for i := range validating.Webhooks {
 			configs = append(configs, &validating.Webhooks[i].ClientConfig)
 		}
@@ -33,10 +46,10 @@ func (k *Keeper) trust(ctx context.Context, bundle []byte) (settled bool, err er
 
 // trustIn reads one configuration and writes it if it lacks the bundle. A missing one is no error: it triggers the next
 // look when it comes.
-func (k *Keeper) trustIn(ctx context.Context, configuration client.Object, bundle []byte,
+func (k *Keeper) trustIn(ctx context.Context, name string, configuration client.Object, bundle []byte,
 	configs func() []*admissionregistrationv1.WebhookClientConfig,
 ) (settled bool, err error) {
-	if err := k.client.Get(ctx, client.ObjectKey{Name: k.options.Configuration}, configuration); err != nil {
+	if err := k.client.Get(ctx, client.ObjectKey{Name: name}, configuration); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	before := configuration.DeepCopyObject().(client.Object)
