@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
+	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 )
 
 // What a user name of the API server is in Keycloak.
@@ -18,8 +19,6 @@ const (
 
 // DefaultPageSize is how many users are asked for at a time. Two are enough to see that a name is not unique.
 const DefaultPageSize = 2
-
-const maxPageSize = 1000
 
 // Config says where the realm is, who asks, and by what users are found.
 type Config struct {
@@ -48,7 +47,7 @@ type Config struct {
 	// with match: email.
 	RequireVerifiedEmail *bool `json:"requireVerifiedEmail,omitempty"`
 
-	// PageSize is how many users are asked for at a time, 2 by default, at most 1000.
+	// PageSize is how many users are asked for at a time, 2 by default, at most 64.
 	PageSize int `json:"pageSize,omitempty"`
 }
 
@@ -62,8 +61,8 @@ func (c *Config) Validate() error {
 		return errors.New("realm is missing: set it to the name of the realm in which people are")
 	case c.ClientID == "" || c.ClientSecretFile == "":
 		return errors.New("clientID and clientSecretFile are missing: set them to those of a client with a service account that may view users")
-	case c.PageSize < 0 || c.PageSize > maxPageSize:
-		return fmt.Errorf("a pageSize of %d is impossible: choose 1 to %d, or 0 for the default", c.PageSize, maxPageSize)
+	case c.PageSize < 0 || c.PageSize > source.MaxCandidates:
+		return fmt.Errorf("a pageSize of %d is impossible: choose 1 to %d, or 0 for the default", c.PageSize, source.MaxCandidates)
 	}
 	if c.TokenURL != "" {
 		if err := rest.CheckURL("tokenURL", c.TokenURL, c.InsecurePlaintext); err != nil {

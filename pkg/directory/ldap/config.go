@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	ldapv3 "github.com/go-ldap/ldap/v3"
+
+	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 )
 
 // Scopes of a search.
@@ -18,8 +20,6 @@ const (
 
 // DefaultPageSize is how many entries are asked for at a time. Two are enough to see that a name is not unique.
 const DefaultPageSize = 2
-
-const maxPageSize = 1000
 
 // Config says where the directory is and how a person's entry looks.
 type Config struct {
@@ -59,7 +59,7 @@ type Config struct {
 	EmailAttribute       string `json:"emailAttribute,omitempty"`
 	UIDAttribute         string `json:"uidAttribute,omitempty"`
 
-	// PageSize is how many entries are asked for at a time (RFC 2696), 2 by default, at most 1000.
+	// PageSize is how many entries are asked for at a time (RFC 2696), 2 by default, at most 64.
 	PageSize uint32 `json:"pageSize,omitempty"`
 }
 
@@ -73,8 +73,8 @@ type Disabled struct {
 	Filter string `json:"filter,omitempty"`
 }
 
-// attributeName is an attribute description without options (RFC 4512 section 1.4).
-var attributeName = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9-]*|[0-9]+(\.[0-9]+)+)$`)
+// attributeName is a descr of RFC 4512 section 1.4. An OID is not enough: entries show their attributes by name.
+var attributeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
 
 // Validate returns nil, or one sentence that says what to change.
 func (c *Config) Validate() error {
@@ -88,7 +88,7 @@ func (c *Config) Validate() error {
 
 func (c *Config) checkServer() error {
 	server, err := url.Parse(c.URL)
-	if err != nil || server.Host == "" || server.User != nil || server.Path != "" && server.Path != "/" || server.RawQuery != "" || server.Fragment != "" {
+	if err != nil || server.Hostname() == "" || server.User != nil || server.Path != "" && server.Path != "/" || server.RawQuery != "" || server.Fragment != "" {
 		return errors.New("the directory's url must be ldaps://host[:port] or ldap://host[:port]")
 	}
 	switch {
@@ -127,8 +127,8 @@ func (c *Config) checkSearch() error {
 	if !slices.Contains([]string{"", ScopeSubtree, ScopeOne}, c.Scope) {
 		return fmt.Errorf("the scope %q is unknown: choose %s or %s", c.Scope, ScopeSubtree, ScopeOne)
 	}
-	if c.PageSize > maxPageSize {
-		return fmt.Errorf("a pageSize of %d is too large: choose at most %d", c.PageSize, maxPageSize)
+	if c.PageSize > source.MaxCandidates {
+		return fmt.Errorf("a pageSize of %d is too large: choose at most %d", c.PageSize, source.MaxCandidates)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (c *Config) checkAttributes() error {
 	}
 	for _, name := range names {
 		if name != "" && !attributeName.MatchString(name) {
-			return fmt.Errorf("%q is no name of an attribute: use letters, digits and hyphens, or an OID", name)
+			return fmt.Errorf("%q is no name of an attribute: use letters, digits and hyphens", name)
 		}
 	}
 	return nil

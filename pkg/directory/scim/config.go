@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
+	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 )
 
 // What a user name of the API server is in SCIM.
@@ -17,8 +18,6 @@ const (
 
 // DefaultPageSize is how many users are asked for at a time. Two are enough to see that a name is not unique.
 const DefaultPageSize = 2
-
-const maxPageSize = 1000
 
 // Config says where the service is, who asks, and by what users are found.
 type Config struct {
@@ -44,7 +43,7 @@ type Config struct {
 	// 7643 lets a service leave the attribute out.
 	RequireActive bool `json:"requireActive,omitempty"`
 
-	// PageSize is how many users are asked for at a time, 2 by default, at most 1000.
+	// PageSize is how many users are asked for at a time, 2 by default, at most 64.
 	PageSize int `json:"pageSize,omitempty"`
 }
 
@@ -66,8 +65,8 @@ func (c *Config) Validate() error {
 		return errors.New("bearerTokenFile or clientCredentials says how to log in: set one of them")
 	case !slices.Contains([]string{"", MatchUserName, MatchEmail, MatchExternalID}, c.Match):
 		return fmt.Errorf("match %q is unknown: choose %s, %s or %s", c.Match, MatchUserName, MatchEmail, MatchExternalID)
-	case c.PageSize < 0 || c.PageSize > maxPageSize:
-		return fmt.Errorf("a pageSize of %d is impossible: choose 1 to %d, or 0 for the default", c.PageSize, maxPageSize)
+	case c.PageSize < 0 || c.PageSize > source.MaxCandidates:
+		return fmt.Errorf("a pageSize of %d is impossible: choose 1 to %d, or 0 for the default", c.PageSize, source.MaxCandidates)
 	case c.ClientCredentials == nil:
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -98,17 +97,7 @@ func One[T any](same []T, similar int) (T, error) {
 	case len(same) > 1:
 		return none, ErrDuplicate
 	case similar > 0:
-		return none, &directory.UnknownError{Why: "the directory holds this name only in another spelling: names are compared exactly, unless caseInsensitive is set"}
+		return none, ErrSpelling
 	}
 	return none, ErrAbsent
 }
-
-// The answers that every directory gives in the same words.
-var (
-	ErrAbsent    error = &directory.UnknownError{Why: "the directory has no entry with this name"}
-	ErrDisabled  error = &directory.UnknownError{Why: "the directory has disabled the entry with this name"}
-	ErrDuplicate error = &directory.UnknownError{Why: "the directory has more than one entry with this name: leave the name to one of them"}
-)
-
-// ErrTooMany is no answer: the directory handed out MaxCandidates entries for one name, and has more.
-var ErrTooMany = errors.New("the directory hands out too many entries for one name: check that it searches by the configured attribute, and that this attribute tells people apart")

@@ -20,7 +20,7 @@ const (
 const accounts = `
 attributetype ( 1.3.6.1.4.1.32473.1.1 NAME 'userAccountControl'
   EQUALITY integerMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
-objectclass ( 1.3.6.1.4.1.32473.2.1 NAME 'account1' SUP top AUXILIARY MAY ( userAccountControl ) )
+objectclass ( 1.3.6.1.4.1.32473.2.1 NAME 'exampleAccount' SUP top AUXILIARY MAY ( userAccountControl ) )
 `
 
 func (s *Server) configure() error {

@@ -1,0 +1,115 @@
+package ldap
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/AlaudaDevops/countersign/pkg/directory"
+)
+
+// serveRaw answers every connection as the function does, and closes it then.
+func serveRaw(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = connection.Close() }()
+				answer(connection)
+			}()
+		}
+	}()
+	return "ldap://" + listener.Addr().String()
+}
+
+// element is a BER element of less than 128 bytes.
+func element(tag byte, content ...string) string {
+	all := strings.Join(content, "")
+	return string([]byte{tag, byte(len(all))}) + all
+}
+
+// bindResult is an answer to the first message, a bind, with this code and diagnostic message.
+func bindResult(code byte, diagnostic string) string {
+	return element(0x30, "\x02\x01\x01", element(0x61, "\x0a\x01"+string(code), "\x04\x00", element(0x04, diagnostic)))
+}
+
+func answering(t *testing.T, text string) string {
+	return serveRaw(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 4096))
+		_, _ = io.WriteString(c, text)
+	})
+}
+
+const rawPassword = "raw-password"
+
+func rawClient(t *testing.T, address string) *Client {
+	t.Helper()
+	return newClient(t, Config{
+		URL: address, InsecurePlaintext: true, BaseDN: "dc=x", UserAttribute: "uid",
+		BindDN: "cn=reader,dc=x", PasswordFile: secretFile(t, rawPassword),
+	})
+}
+
+func TestGarbageIsNoAnswer(t *testing.T) {
+	for name, address := range map[string]string{
+		"nothing":              serveRaw(t, func(net.Conn) {}),
+		"a web server":         answering(t, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"),
+		"zeros":                answering(t, strings.Repeat("\x00", 100)),
+		"an unknown operation": answering(t, element(0x30, "\x02\x01\x01", element(0x7e, ""))),
+		"an empty message":     answering(t, element(0x30)),
+		"another message":      answering(t, element(0x30, "\x02\x01\x63", element(0x61, "\x0a\x01\x00", "\x04\x00", "\x04\x00"))),
+		"an unknown result":    answering(t, bindResult(99, "")),
+		"half of an answer":    answering(t, bindResult(0, "welcome")[:8]),
+		"gone after the login": answering(t, bindResult(0, "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := rawClient(t, address).Lookup(t.Context(), "jane")
+			require.Error(t, err)
+			require.NotErrorIs(t, err, directory.ErrUnknown)
+			assert.NotContains(t, err.Error(), rawPassword)
+		})
+	}
+}
+
+func TestEndlessAnswersAreCut(t *testing.T) {
+	address := serveRaw(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "\x30\x84\x7f\xff\xff\xff\x04\x84\x7f\xff\xff\x00")
+		for block := make([]byte, 1<<16); ; {
+			if _, err := c.Write(block); err != nil {
+				return
+			}
+		}
+	})
+	_, err := rawClient(t, address).Lookup(t.Context(), "jane")
+	require.ErrorContains(t, err, errTooLong.Error())
+}
+
+func TestErrorsKeepSecrets(t *testing.T) {
+	for code := range byte(128) {
+		_, err := rawClient(t, answering(t, bindResult(code, "no "+rawPassword))).Lookup(t.Context(), "jane")
+		require.Error(t, err)
+		assert.NotContainsf(t, err.Error(), rawPassword, "code %d", code)
+	}
+	client := rawClient(t, "ldap://127.0.0.1:1")
+	_, err := client.Lookup(t.Context(), "jane")
+	require.ErrorContains(t, err, "cannot be reached")
+	assert.NotContains(t, fmt.Sprintf("%v %+v %#v %v", client, client, client, err), rawPassword)
+}
+
+func TestRefusedStartTLSIsExplained(t *testing.T) {
+	address := answering(t, element(0x30, "\x02\x01\x01", element(0x78, "\x0a\x01\x02", "\x04\x00", "\x04\x00")))
+	_, err := newClient(t, Config{URL: address, StartTLS: true, BaseDN: "dc=x", UserAttribute: "uid"}).Lookup(t.Context(), "jane")
+	assertMend(t, err, "the directory refuses StartTLS (code 2)")
+}
