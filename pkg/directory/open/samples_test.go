@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/AlaudaDevops/countersign/pkg/directory"
 )
 
 // shipped is the folder of what is installed.
@@ -114,4 +117,33 @@ func one(t *testing.T, all resmap.ResMap, kind, name string, into any) {
 		}
 	}
 	require.Failf(t, "not installed", "%s %s", kind, name)
+}
+
+// TestDocumentedConfigurationsAreValid reads the examples of the how-to as the controller would.
+func TestDocumentedConfigurationsAreValid(t *testing.T) {
+	content, err := os.ReadFile("../../../docs/how-to/directory.md")
+	require.NoError(t, err)
+	types := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(content), -1) {
+		if !strings.HasPrefix(block[1], "type:") && !strings.HasPrefix(block[1], "cache:") {
+			continue
+		}
+		c, err := decode([]byte(block[1]))
+		require.NoError(t, err, block[1])
+		types[c.Type] = true
+		if c.Type != "" {
+			_, err = c.choose()
+			require.NoError(t, err)
+			continue
+		}
+		options, err := c.Cache.options()
+		require.NoError(t, err)
+		assert.Equal(t, directory.Options{
+			Positive: directory.DefaultPositive, Negative: directory.DefaultNegative, MaxStale: -1, Entries: directory.DefaultEntries,
+			Timeout: directory.DefaultTimeout, Retries: directory.DefaultRetries, Backoff: directory.DefaultBackoff,
+			Concurrency: directory.DefaultConcurrency, RetryAfter: directory.DefaultRetryAfter,
+			Breaker: directory.Breaker{Failures: directory.DefaultFailures, Open: directory.DefaultOpen},
+		}, options, "the how-to tells the defaults")
+	}
+	assert.Len(t, types, 6, "every type, and the cache")
 }
