@@ -16,6 +16,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
@@ -257,6 +258,43 @@ func TestRunEnded(t *testing.T) {
 			assert.True(t, errors.Is(err, c.err))
 			assert.Equal(t, c.ended, ended)
 			assert.Equal(t, c.ended, why != "")
+		})
+	}
+}
+
+func TestFactsOfARelease(t *testing.T) {
+	const robot = "system:serviceaccount:ci:bot"
+	standing := &attribution.Standing{Author: "bob"}
+	tests := map[string]struct {
+		creator      string
+		release      origin.Release
+		wantPerson   string
+		wantExcluded []string
+	}{
+		"of a person": {
+			creator: "alice", release: origin.Release{Author: "alice"},
+			wantPerson: "alice", wantExcluded: []string{"alice", "system:serviceaccount:dev:builder"},
+		},
+		"of a program for which somebody stands": {
+			creator: robot, release: origin.Release{AutomatedBy: robot, Standing: standing},
+			wantPerson: "bob", wantExcluded: []string{"bob", robot, "system:serviceaccount:dev:builder"},
+		},
+		"of a program for which nobody stands": {
+			creator: robot, release: origin.Release{AutomatedBy: robot},
+			wantPerson: approvalv1alpha1.UnknownUser, wantExcluded: []string{robot, "system:serviceaccount:dev:builder"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := makeNode("PipelineRun", "build", test.creator)
+			node.Release = &test.release
+			source := nodes{byName: map[string]*origin.Node{"PipelineRun/dev/build": node}}
+			c := newFactsController(t, source, source, &climbs{hops: []origin.Hop{{Node: node}}})
+			facts, err := c.factsOf(context.Background(), runRequest())
+			require.NoError(t, err)
+			assert.Equal(t, test.wantPerson, facts.person)
+			assert.Subset(t, facts.excluded, test.wantExcluded)
+			assert.False(t, facts.unknown)
 		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/admit"
@@ -57,6 +58,7 @@ func newHarness(t *testing.T, objects ...client.Object) *harness {
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, approvalv1alpha1.AddToScheme(scheme))
 	require.NoError(t, connectorsv1alpha1.AddToScheme(scheme))
+	require.NoError(t, releasev1alpha1.AddToScheme(scheme))
 	h := &harness{t: t, clock: clocktesting.NewFakePassiveClock(now), refused: map[string]bool{}, since: epoch}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&approvalv1alpha1.ResourceCheckRequest{}).
 		WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: h.applyAskers})
@@ -86,9 +88,10 @@ func (h *harness) applyAskers(ctx context.Context, c client.Client, subresource 
 }
 
 func mapper() apimeta.RESTMapper {
-	m := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, connectorsv1alpha1.GroupVersion})
+	m := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, connectorsv1alpha1.GroupVersion, releasev1alpha1.GroupVersion})
 	m.Add(connectorsv1alpha1.GroupVersion.WithKind("Connector"), apimeta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), apimeta.RESTScopeNamespace)
+	m.Add(releasev1alpha1.GroupVersion.WithKind("ReleasePlan"), apimeta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), apimeta.RESTScopeRoot)
 	return m
 }
@@ -114,7 +117,7 @@ func (h *harness) Get(_ context.Context, kind schema.GroupKind, namespace, name 
 	return nil, origin.ErrNotFound
 }
 
-var versions = map[string]string{"Pod": "v1", "Job": "batch/v1", "TaskRun": "tekton.dev/v1", "PipelineRun": "tekton.dev/v1"}
+var versions = map[string]string{"Pod": "v1", "Job": "batch/v1", "TaskRun": "tekton.dev/v1", "PipelineRun": "tekton.dev/v1", "Release": "appstudio.redhat.com/v1alpha1"}
 
 // run adds an object of namespace apps, whose UID is its name.
 func (h *harness) run(kind, name, creator string, owner *origin.Node, accounts ...string) *origin.Node {
