@@ -131,7 +131,7 @@ func TestDirectoryThatIgnoresItsTimeHoldsOnlyItsPlaces(t *testing.T) {
 		}}
 		c := New(s, Options{Concurrency: 2, Retries: -1, Breaker: Breaker{Failures: 100}}, nil)
 		assert.Equal(t, "the directory did not answer within 5s", unavailable(t, c, "alice").Why)
-		unavailable(t, c, "bob")
+		_ = unavailable(t, c, "bob")
 		begin := time.Now()
 		assert.Equal(t, "2 look-ups are under way already and none ended within 5s", unavailable(t, c, "carol").Why)
 		assert.Equal(t, DefaultTimeout, time.Since(begin))
@@ -172,7 +172,7 @@ func TestBreakerSparesADirectoryThatFails(t *testing.T) {
 		c := New(s, Options{Retries: -1, Breaker: Breaker{Failures: 3, Open: time.Minute}}, registry)
 		for i := range 3 {
 			assert.Zero(t, open())
-			unavailable(t, c, fmt.Sprint("person", i))
+			_ = unavailable(t, c, fmt.Sprint("person", i))
 		}
 		assert.Equal(t, float64(1), open())
 		time.Sleep(59 * time.Second)
@@ -181,7 +181,7 @@ func TestBreakerSparesADirectoryThatFails(t *testing.T) {
 
 		time.Sleep(time.Second)
 		assert.Equal(t, "connection refused", unavailable(t, c, "alice").Why, "one try")
-		unavailable(t, c, "alice")
+		_ = unavailable(t, c, "alice")
 		assert.Equal(t, 4, s.asked())
 		assert.Equal(t, float64(1), open())
 
@@ -198,7 +198,7 @@ func TestOnlyOneTriesWhetherTheDirectoryIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: down}
 		c := New(s, Options{Breaker: Breaker{Failures: 1}}, nil)
-		unavailable(t, c, "alice")
+		_ = unavailable(t, c, "alice")
 		s.set(func(ctx context.Context, name string, n int) (*Person, error) {
 			time.Sleep(2 * time.Second)
 			return yes(ctx, name, n)
@@ -208,7 +208,7 @@ func TestOnlyOneTriesWhetherTheDirectoryIsBack(t *testing.T) {
 		all.Go(func() { known(t, c, "alice") })
 		synctest.Wait()
 		for i := range 10 {
-			all.Go(func() { unavailable(t, c, fmt.Sprint("person", i)) })
+			all.Go(func() { _ = unavailable(t, c, fmt.Sprint("person", i)) })
 		}
 		all.Wait()
 		assert.Equal(t, 2, s.asked())

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -40,7 +41,9 @@ func Open(path string, deps Deps) (*directory.Cached, error) {
 		deps.Clock = clock.RealClock{}
 	}
 	if path == "" {
-		return directory.New(NoDirectory, directory.Options{Name: "none", Clock: deps.Clock}, deps.Metrics), nil
+		// There is nobody to spare, so the breaker would only bury the sentence.
+		never := directory.Breaker{Failures: math.MaxInt}
+		return directory.New(NoDirectory, directory.Options{Name: "none", Clock: deps.Clock, Breaker: never}, deps.Metrics), nil
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

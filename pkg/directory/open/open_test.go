@@ -93,7 +93,7 @@ func TestS16_WithoutConfigurationNobodyAnswers(t *testing.T) {
 		_, err = c.Lookup(t.Context(), "alice")
 		var u *directory.UnavailableError
 		require.ErrorAs(t, err, &u)
-		assert.Contains(t, u.Why, "no directory is configured: start the controller with --directory-config")
+		assert.Equal(t, "no directory is configured: start the controller with --directory-config", u.Why)
 		assert.Positive(t, u.RetryAfter)
 	}
 }

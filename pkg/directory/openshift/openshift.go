@@ -11,7 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -62,7 +62,7 @@ func (c *Client) Lookup(ctx context.Context, username string) (*directory.Person
 // userName is OpenShift's own rule for names of Users. It also keeps the request inside the resource: "~" is whoever
 // asks, and names such as "../groups/admins" would be joined into another path.
 func userName(name string) bool {
-	return len(path.IsValidPathSegmentName(name)) == 0 && name != "~" && !strings.Contains(name, ":")
+	return len(content.IsPathSegmentName(name)) == 0 && name != "~" && !strings.Contains(name, ":")
 }
 
 func (c *Client) person(user *unstructured.Unstructured, username string) (*directory.Person, error) {

@@ -183,12 +183,12 @@ func TestS16_EverythingElseIsNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, test.answer)
-			noAnswer(t, s.client(t, Config{}), t.Context(), test.why, test.after, s.URL)
+			noAnswer(t.Context(), t, s.client(t, Config{}), test.why, test.after, s.URL)
 		})
 	}
 }
 
-func noAnswer(t *testing.T, c *Client, ctx context.Context, why string, after time.Duration, secret string) {
+func noAnswer(ctx context.Context, t *testing.T, c *Client, why string, after time.Duration, secret string) {
 	t.Helper()
 	person, err := c.Lookup(ctx, "alice")
 	require.Error(t, err)
@@ -210,7 +210,7 @@ func TestSlowAnswerIsNone(t *testing.T) {
 		leave()
 		<-r.Context().Done()
 	})
-	noAnswer(t, s.client(t, Config{}), ctx, "did not say", 0, s.URL)
+	noAnswer(ctx, t, s.client(t, Config{}), "did not say", 0, s.URL)
 }
 
 func TestNobodyIsKnownByAStrangersCertificate(t *testing.T) {
@@ -219,7 +219,7 @@ func TestNobodyIsKnownByAStrangersCertificate(t *testing.T) {
 	require.NoError(t, err)
 	c, err := New(Config{}, dyn)
 	require.NoError(t, err)
-	noAnswer(t, c, t.Context(), "certificate", 0, s.URL)
+	noAnswer(t.Context(), t, c, "certificate", 0, s.URL)
 	assert.Empty(t, s.asked)
 }
 
@@ -227,7 +227,7 @@ func TestUnreachableServerIsNoAnswer(t *testing.T) {
 	s := newServer(t, users200(asIs))
 	c := s.client(t, Config{})
 	s.Close()
-	noAnswer(t, c, t.Context(), "refused", 0, "127.0.0.1")
+	noAnswer(t.Context(), t, c, "refused", 0, "127.0.0.1")
 }
 
 func TestClientIsNeeded(t *testing.T) {
