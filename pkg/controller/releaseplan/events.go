@@ -1,0 +1,84 @@
+package releaseplan
+
+import (
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+)
+
+// Actions of the events on plans. The reasons are those of the conditions.
+const (
+	actionVerify = "Verify"
+	actionMatch  = "Match"
+)
+
+// maxNote is what an Event takes, in bytes.
+const maxNote = 1024
+
+// announce tells of transitions.
+func (c *Controller) announce(plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus) {
+	for kind, action := range map[string]string{
+		releasev1alpha1.ConditionStandingAttributionValid: actionVerify, releasev1alpha1.ConditionMatched: actionMatch,
+	} {
+		was, is := apimeta.FindStatusCondition(plan.Status.Conditions, kind), apimeta.FindStatusCondition(next.Conditions, kind)
+		if is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason) {
+			c.event(plan, is, action)
+		}
+	}
+}
+
+// advise tells of who stands for a plan whose status is another product's.
+func (c *Controller) advise(plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus) {
+	is := apimeta.FindStatusCondition(next.Conditions, releasev1alpha1.ConditionStandingAttributionValid)
+	if is == nil {
+		c.told.forget(plan.UID)
+		return
+	}
+	if c.told.say(plan.UID, is.Reason) {
+		c.event(plan, is, actionVerify)
+	}
+}
+
+func (c *Controller) event(plan *releasev1alpha1.ReleasePlan, condition *metav1.Condition, action string) {
+	severity := corev1.EventTypeNormal
+	if condition.Status == metav1.ConditionFalse {
+		severity = corev1.EventTypeWarning
+	}
+	c.recorder.Eventf(plan, nil, severity, condition.Reason, action, "%s", note(condition.Message))
+	transitions.WithLabelValues(condition.Type, condition.Reason).Inc()
+}
+
+// note cuts a message for an Event, never inside a rune.
+func note(message string) string {
+	if len(message) <= maxNote {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxNote], "")
+}
+
+// told remembers what was said about plans whose status is another product's.
+type told struct {
+	mu      sync.Mutex
+	reasons map[types.UID]string
+}
+
+// say tells whether this is news.
+func (t *told) say(uid types.UID, reason string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	news := t.reasons[uid] != reason
+	t.reasons[uid] = reason
+	return news
+}
+
+func (t *told) forget(uid types.UID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.reasons, uid)
+}
