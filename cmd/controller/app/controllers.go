@@ -11,9 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/AlaudaDevops/countersign/pkg/archive"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/approvalrequest"
 	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
 	"github.com/AlaudaDevops/countersign/pkg/controller/connector"
+	"github.com/AlaudaDevops/countersign/pkg/controller/release"
+	"github.com/AlaudaDevops/countersign/pkg/controller/releaseplan"
 	"github.com/AlaudaDevops/countersign/pkg/controller/request"
 	"github.com/AlaudaDevops/countersign/pkg/controller/rule"
 	"github.com/AlaudaDevops/countersign/pkg/controller/script"
@@ -45,6 +48,11 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	scripts := script.New(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("script"))
 	p.runs.OnChange(requests.RunChanged)
 	p.runs.OnChange(scripts.RunChanged)
+	releases, plans, err := p.newReleases(mgr)
+	if err != nil {
+		return err
+	}
+	p.runs.OnChange(releases.RunChanged)
 	for _, register := range []func(context.Context, ctrl.Manager) error{
 		rule.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), p.registry, mgr.GetEventRecorder("rule")).Register,
 		connector.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("connector"), connector.Options{
@@ -54,6 +62,8 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		approvalrequest.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("approvalrequest")).Register,
 		timewindow.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("timewindow")).Register,
 		scripts.Register,
+		releases.Register,
+		plans.Register,
 	} {
 		if err := register(ctx, mgr); err != nil {
 			return err
@@ -66,6 +76,7 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 func registerMetrics(registry prometheus.Registerer) error {
 	for _, register := range []func(prometheus.Registerer) error{
 		origin.RegisterMetrics, approvalrequest.RegisterMetrics, timewindow.RegisterMetrics, script.RegisterMetrics,
+		release.RegisterMetrics, releaseplan.RegisterMetrics,
 	} {
 		if err := register(registry); err != nil {
 			return err
@@ -97,4 +108,20 @@ func (p *parts) newRequests(ctx context.Context, mgr ctrl.Manager) (*request.Con
 	}, request.Options{
 		Username: p.username, Retention: p.options.Retention, ReasksPerSecond: p.options.ReasksPerSecond, Workers: requestWorkers,
 	})
+}
+
+// newReleases makes the controllers of the Release kinds, which begin once those are installed.
+func (p *parts) newReleases(mgr ctrl.Manager) (*release.Controller, *releaseplan.Controller, error) {
+	words, err := attribution.LookupVocabulary(p.options.Vocabulary)
+	if err != nil {
+		return nil, nil, err
+	}
+	releases := release.New(release.Dependencies{
+		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Guard: p.watcher, Since: p.epoch.Since,
+		Recorder: mgr.GetEventRecorder("release"),
+	}, release.Options{Username: p.username, Vocabulary: words})
+	plans := releaseplan.New(releaseplan.Dependencies{
+		Clock: p.clock, Client: mgr.GetClient(), People: p.people, Recorder: mgr.GetEventRecorder("releaseplan"),
+	}, releaseplan.Options{Vocabulary: words, Recheck: p.options.StandingRecheck})
+	return releases, plans, nil
 }

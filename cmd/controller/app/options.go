@@ -49,6 +49,8 @@ type Options struct {
 	AutomatedAccounts []string
 	// Vocabulary names the words in which attribution is shown on Releases.
 	Vocabulary string
+	// StandingRecheck is how often the standing author of a ReleasePlan is looked up again.
+	StandingRecheck time.Duration
 
 	// Limits of requests that still ask.
 	PerPerson, PerServiceAccount, PerNamespace int
@@ -67,7 +69,7 @@ func DefaultOptions() Options {
 		ProxyService: "countersign-proxy", ToolTimeout: 10 * time.Second,
 		Retention: 30 * 24 * time.Hour, Archive: "-", ReasksPerSecond: 10, CreatorRecord: policies.CreatorRecordPolicy, EpochSettle: 10 * time.Second,
 		Vocabulary: attribution.VocabularyRHTAP,
-		PerPerson:  10, PerServiceAccount: 100, PerNamespace: 100, CertLifetime: 90 * 24 * time.Hour,
+		PerPerson:  10, PerServiceAccount: 100, PerNamespace: 100, CertLifetime: 90 * 24 * time.Hour, StandingRecheck: time.Hour,
 	}
 }
 
@@ -92,6 +94,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.EpochSettle, "epoch-settle", o.EpochSettle, "how long after the policies were seen in force creator records begin to count; 0 is right with a single API server")
 	f.StringArrayVar(&o.AutomatedAccounts, "automated-service-accounts", o.AutomatedAccounts, "exact user name of a service account that may make automated Releases, system:serviceaccount:NAMESPACE:NAME; may be repeated")
 	f.StringVar(&o.Vocabulary, "release-vocabulary", o.Vocabulary, "words in which attribution is shown on Releases: rhtap, appstudio or authorization")
+	f.DurationVar(&o.StandingRecheck, "standing-recheck", o.StandingRecheck, "how often the standing author of a ReleasePlan is looked up again")
 	f.IntVar(&o.PerPerson, "limit-person", o.PerPerson, "requests of one person for one object that may ask at a time")
 	f.IntVar(&o.PerServiceAccount, "limit-service-account", o.PerServiceAccount, "requests for one service account and object that may ask at a time")
 	f.IntVar(&o.PerNamespace, "limit-namespace", o.PerNamespace, "requests from one namespace for one object that may ask at a time")
@@ -110,6 +113,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--reasks-per-second is %v, but must be positive", o.ReasksPerSecond)
 	case o.PerPerson < 1 || o.PerServiceAccount < 1 || o.PerNamespace < 1:
 		return fmt.Errorf("--limit-person, --limit-service-account and --limit-namespace must be at least 1")
+	case o.StandingRecheck < time.Minute:
+		return fmt.Errorf("--standing-recheck is %s, but must be at least a minute", o.StandingRecheck)
 	case o.CertLifetime < time.Hour:
 		return fmt.Errorf("--webhook-cert-lifetime is %s, but must be at least an hour", o.CertLifetime)
 	}

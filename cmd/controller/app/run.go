@@ -23,6 +23,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	"github.com/AlaudaDevops/countersign/config/policies"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -76,6 +77,7 @@ func Scheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(s))
 	utilruntime.Must(approvalv1alpha1.AddToScheme(s))
 	utilruntime.Must(connectorsv1alpha1.AddToScheme(s))
+	utilruntime.Must(releasev1alpha1.AddToScheme(s))
 	return s
 }
 
