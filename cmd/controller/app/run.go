@@ -22,8 +22,8 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
-	"github.com/AlaudaDevops/countersign/config/policies"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
