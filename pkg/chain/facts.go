@@ -328,13 +328,13 @@ func (f *Facts) inChain(uid types.UID) bool {
 func (f *Facts) followRequest(e *entry) {
 	spec, status, at := &e.request.Spec, &e.request.Status, e.Created
 	if run := spec.Context.Resource; run != nil {
-		f.add(referred(*run), above).sawAlive(at)
+		f.add(Reference(*run), above).sawAlive(at)
 	}
 	if pod := spec.Context.Pod; pod != nil {
 		f.add(&Object{Version: "v1", Kind: "Pod", Resource: "pods", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, above).sawAlive(at)
 	}
 	for _, check := range checksOf(status) {
-		o := referred(approvalv1alpha1.ObjectReference{
+		o := Reference(approvalv1alpha1.ObjectReference{
 			APIVersion: check.APIVersion, Kind: check.Kind, Namespace: check.Namespace, Name: check.ObjectName, UID: check.UID,
 		})
 		o.Request = &approvalv1alpha1.RequestReference{Namespace: e.Namespace, Name: e.Name, UID: e.UID}
@@ -388,7 +388,7 @@ func answered(a *approvalv1alpha1.ApprovalResponse) *Object {
 // AddRun takes up what archived evidence says of the run of a request of the chain, from the pod upwards.
 func (f *Facts) AddRun(hops []approvalv1alpha1.ContextHop) {
 	for i := range hops {
-		e := f.add(referred(hops[i].Resource), above)
+		e := f.add(Reference(hops[i].Resource), above)
 		if e.archive != nil {
 			continue
 		}
@@ -402,6 +402,17 @@ func (f *Facts) AddRun(hops []approvalv1alpha1.ContextHop) {
 // Concerns tells whether a run, from the pod upwards, has to do with the chain.
 func (f *Facts) Concerns(hops []approvalv1alpha1.ContextHop) bool {
 	return slices.ContainsFunc(hops, func(hop approvalv1alpha1.ContextHop) bool { return f.inChain(hop.Resource.UID) })
+}
+
+// Namespaces are those in which requests for the chain's runs and pods are made.
+func (f *Facts) Namespaces() []string {
+	var namespaces []string
+	for _, e := range f.entries {
+		if e.role.caused() && e.Namespace != "" && !slices.Contains(namespaces, e.Namespace) {
+			namespaces = append(namespaces, e.Namespace)
+		}
+	}
+	return namespaces
 }
 
 // Answerable are the checks of the chain, of which answers may be there.

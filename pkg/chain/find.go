@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -68,27 +69,31 @@ func (f *Finder) matches(o *Object) bool {
 }
 
 // Lives are the objects that had the name, in the order of their creation. An object without a UID is known by a
-// creation in the log only.
+// creation in the log only; its creation time is that of the event.
 func (f *Finder) Lives() []*Object {
 	slices.SortStableFunc(f.births, func(a, b *Event) int { return a.At.Compare(b.At) })
 	taken := make([]bool, len(f.births))
+	begun := map[*Object]time.Time{}
 	var lives []*Object
 	for _, uid := range slices.Sorted(maps.Keys(f.byUID)) {
 		l := f.byUID[uid]
 		if at := f.birthOf(l); at >= 0 {
 			taken[at] = true
 			if l.Created.IsZero() {
-				l.Created = f.births[at].At.Truncate(time.Second)
+				l.Created = f.births[at].At
 			}
 		}
 		lives = append(lives, &l.Object)
+		begun[&l.Object] = l.first
 	}
 	for i, birth := range f.births {
 		if !taken[i] {
 			lives = append(lives, f.nameless(birth))
 		}
 	}
-	slices.SortStableFunc(lives, func(a, b *Object) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(lives, func(a, b *Object) int {
+		return cmp.Or(a.Created.Compare(b.Created), begun[a].Compare(begun[b]))
+	})
 	return lives
 }
 
@@ -115,7 +120,7 @@ func (f *Finder) birthOf(l *life) int {
 func (f *Finder) nameless(birth *Event) *Object {
 	return &Object{
 		Group: birth.Group, Resource: birth.Resource, Namespace: birth.Namespace, Name: birth.Name,
-		Kind: kindOf(birth.Resource), Created: birth.At.Truncate(time.Second),
+		Kind: kindOf(birth.Resource), Created: birth.At,
 	}
 }
 

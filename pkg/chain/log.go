@@ -145,11 +145,9 @@ func (f *Facts) within(n *entry, log *nameLog) []deed {
 	var found []deed
 	end := f.nextLife(n, deeds, birth, begin)
 	for i, d := range deeds {
-		switch {
-		case i == birth:
-			found = append(found, d)
-		case d.what == Created || d.first.Before(begin) || !end.IsZero() && !d.first.Before(end):
-		default:
+		born := i == birth || d.what == Created && !n.Created.IsZero() && d.brackets(n.Created)
+		lived := d.what != Created && !d.first.Before(begin) && (end.IsZero() || d.first.Before(end))
+		if born || lived {
 			found = append(found, d)
 		}
 	}
@@ -162,16 +160,13 @@ func (f *Facts) birth(n *entry, deeds []deed) (int, time.Time) {
 	birth := -1
 	for i := range deeds {
 		d := &deeds[i]
-		if d.what != Created {
-			continue
-		}
-		if !n.Created.IsZero() {
+		switch {
+		case d.what != Created:
+		case !n.Created.IsZero():
 			if d.brackets(n.Created) {
-				return i, d.At
+				birth = i
 			}
-			continue
-		}
-		if !n.alive.IsZero() && !d.first.Truncate(time.Second).After(n.alive) {
+		case !n.alive.IsZero() && !d.first.Truncate(time.Second).After(n.alive):
 			birth = i
 		}
 	}

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -70,7 +71,9 @@ func ObjectOf(gvk schema.GroupVersionKind, meta metav1.Object) *Object {
 		CreatedBy:  annotations[approvalv1alpha1.AnnotationCreatedBy],
 		CreatedFor: types.UID(annotations[approvalv1alpha1.AnnotationCreatedFor]),
 		ChangedBy:  annotations[approvalv1alpha1.AnnotationChangedBy],
-		MigratedBy: annotations[approvalv1alpha1.AnnotationMigratedBy],
+	}
+	if by, migrated := annotations[approvalv1alpha1.AnnotationMigratedBy]; migrated {
+		o.MigratedBy = cmp.Or(by, approvalv1alpha1.UnknownUser)
 	}
 	if uid := meta.GetLabels()[approvalv1alpha1.LabelRequestUID]; uid != "" {
 		o.Request = &approvalv1alpha1.RequestReference{UID: types.UID(uid)}
@@ -124,8 +127,8 @@ func ResourceOf(kind string) string {
 	return plural.Resource
 }
 
-// referred is an object of which only a reference is known.
-func referred(ref approvalv1alpha1.ObjectReference) *Object {
+// Reference is an object of which only a reference is known.
+func Reference(ref approvalv1alpha1.ObjectReference) *Object {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	return &Object{
 		Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Resource: ResourceOf(gvk.Kind),
@@ -135,7 +138,7 @@ func referred(ref approvalv1alpha1.ObjectReference) *Object {
 
 // ours is an object of the approval group of which only the name is known.
 func ours(kind, namespace, name string, uid types.UID) *Object {
-	return referred(approvalv1alpha1.ObjectReference{
+	return Reference(approvalv1alpha1.ObjectReference{
 		APIVersion: approvalv1alpha1.GroupVersion.String(), Kind: kind, Namespace: namespace, Name: name, UID: uid,
 	})
 }

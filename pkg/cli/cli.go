@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -24,6 +25,8 @@ type program struct {
 	clock   clock.WithTicker
 	// dial connects to the API server; tests put their own in its place.
 	dial func(*program) (*cluster, error)
+	// epoch is since when creator records are believed, or why none is; tests put their own in its place.
+	epoch func(ctx context.Context, c *cluster, creatorRecord string) (time.Time, string, error)
 	// terminal says that somebody watches standard error.
 	terminal bool
 }
@@ -42,7 +45,7 @@ func newProgram(streams genericiooptions.IOStreams) *program {
 	flags := genericclioptions.NewConfigFlags(true)
 	// --proxy-url is Countersign's proxy here; the kubeconfig still names one for the API server.
 	flags.ProxyURL = nil
-	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, terminal: isTerminal(streams.ErrOut)}
+	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, epoch: readEpoch, terminal: isTerminal(streams.ErrOut)}
 }
 
 func isTerminal(w any) bool {
@@ -111,7 +114,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 denied or rejected, 4 still pending, 5 n
 	root.SetOut(p.streams.Out)
 	root.SetErr(p.streams.ErrOut)
 	p.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain(), p.whois())
+	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain(), p.whois(), p.chain())
 	return root
 }
 
