@@ -74,7 +74,10 @@ func (c *Config) Validate() error {
 
 func (c *Config) checkMatch() error {
 	attribute, isAttribute := strings.CutPrefix(c.Match, MatchAttribute)
-	if isAttribute && attribute != "" || c.Match == "" || c.Match == MatchUsername || c.Match == MatchEmail {
+	switch {
+	case isAttribute && (attribute == "" || strings.ContainsAny(attribute, "\":\\ \t\r\n")):
+		return fmt.Errorf("match %q names no attribute that can be searched: use a name without blanks, colons, quotation marks and backslashes", c.Match)
+	case isAttribute, c.Match == "", c.Match == MatchUsername, c.Match == MatchEmail:
 		return nil
 	}
 	return fmt.Errorf("match %q is unknown: choose %s, %s or %s<name>", c.Match, MatchUsername, MatchEmail, MatchAttribute)

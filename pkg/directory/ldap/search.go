@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,53 +126,45 @@ func (s *search) one(filter string) (*ldapv3.Entry, error) {
 	request := s.request(s.config.BaseDN, s.scope(), filter, source.MaxCandidates)
 	paging := ldapv3.NewControlPaging(s.config.PageSize)
 	request.Controls = []ldapv3.Control{paging}
-	var same []*ldapv3.Entry
-	for similar := 0; ; {
+	var choice source.Choice[*ldapv3.Entry]
+	for {
 		result, err := s.ask(request)
 		if err != nil && !exceeded(err) {
 			return nil, err
 		}
-		matches, wrong := s.same(result.Entries)
-		if wrong != nil {
+		if wrong := s.weigh(result.Entries, &choice); wrong != nil {
 			return nil, wrong
 		}
-		same, similar = append(same, matches...), similar+len(result.Entries)
 		cookie := next(result)
-		if len(cookie) == 0 && err == nil {
-			return source.One(same, similar)
-		}
-		if len(same) > 1 || err != nil || similar >= source.MaxCandidates {
+		switch {
+		case len(cookie) == 0 && err == nil:
+			return choice.One()
+		case choice.Twice():
 			s.session.spoiled = true // with pages that nobody will read
-			return nil, ambiguous(same)
+			return choice.One()
+		case err != nil, choice.Full():
+			s.session.spoiled = true
+			return nil, source.ErrTooMany
 		}
 		paging.SetCookie(cookie)
 	}
 }
 
-// ambiguous is the answer where the server has more entries than were read.
-func ambiguous(same []*ldapv3.Entry) error {
-	if len(same) > 1 {
-		return source.ErrDuplicate
-	}
-	return source.ErrTooMany
-}
-
-// same returns the entries that hold exactly the name.
-func (s *search) same(entries []*ldapv3.Entry) ([]*ldapv3.Entry, error) {
-	var same []*ldapv3.Entry
+// weigh counts the entries, and accepts those that have exactly the name.
+func (s *search) weigh(entries []*ldapv3.Entry, choice *source.Choice[*ldapv3.Entry]) error {
 	for _, entry := range entries {
+		if err := choice.See(entry.DN); err != nil {
+			return err
+		}
 		values := entry.GetEqualFoldAttributeValues(s.config.UserAttribute)
 		if len(values) == 0 {
-			return nil, source.Mend("the directory finds people by %s but does not show it: use the attribute's first name in the directory's schema, and let bindDN read it", s.config.UserAttribute)
+			return source.Mend("the directory finds people by %s but does not show it: use the attribute's first name in the directory's schema, and let bindDN read it", s.config.UserAttribute)
 		}
-		for _, value := range values {
-			if source.Same(value, s.name, s.config.CaseInsensitive) {
-				same = append(same, entry)
-				break
-			}
+		if slices.ContainsFunc(values, func(v string) bool { return source.Same(v, s.name, s.config.CaseInsensitive) }) {
+			choice.Accept(entry)
 		}
 	}
-	return same, nil
+	return nil
 }
 
 // next is the cookie of the next page, empty after the last one and from servers that do not know pages.

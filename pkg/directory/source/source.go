@@ -86,18 +86,3 @@ func CheckName(name string) error {
 func Same(held, name string, caseInsensitive bool) bool {
 	return held == name || caseInsensitive && strings.EqualFold(held, name)
 }
-
-// One chooses the only one of those whom the directory holds under the name. Similar is how many entries it handed out in
-// all, each under a name that it takes for the same.
-func One[T any](same []T, similar int) (T, error) {
-	var none T
-	switch {
-	case len(same) == 1:
-		return same[0], nil
-	case len(same) > 1:
-		return none, ErrDuplicate
-	case similar > 0:
-		return none, ErrSpelling
-	}
-	return none, ErrAbsent
-}

@@ -1,2 +1,0 @@
-// Package rest asks directories that speak HTTP.
-package rest
