@@ -12,7 +12,8 @@ import (
 type Facts struct {
 	// Kind is the resource's; a Release has its own rules, anything else is a run. Namespace and Name are for the message.
 	Kind, Namespace, Name string
-	// Creator is whom the creator record names; CreatorKnown tells that the record can be relied on.
+	// Creator is whom the creator record names; CreatorKnown tells that the record can be relied on. Of a Release both may
+	// be left out by who has settled that the author is the creator.
 	Creator      string
 	CreatorKnown bool
 	// Author is the direct author of a Release. Automated tells that a program that may say so made it, for which only
@@ -59,6 +60,8 @@ func Behind(f Facts) Verdict {
 
 func (f *Facts) release() Verdict {
 	switch {
+	case f.Creator != "" && !f.CreatorKnown:
+		return f.unproven()
 	case f.Standing == nil:
 		return f.no(approvalv1alpha1.ReasonStandingChanged, f.Author,
 			"%s stands on no ReleasePlan, because there was none when it was made: create the ReleasePlan, then the Release anew", f.what())
@@ -83,8 +86,7 @@ func (f *Facts) release() Verdict {
 func (f *Facts) run() Verdict {
 	switch {
 	case !f.CreatorKnown || f.Creator == "":
-		return f.no(approvalv1alpha1.ReasonNoAuthor, "",
-			"nobody can be shown to have made %s, because its creator record is missing or not to be relied on: start it anew", f.what())
+		return f.unproven()
 	case !IsRobot(f.Creator) || f.AnyAuthor:
 		return f.direct(f.Creator)
 	case f.Standing == nil || f.Standing.Author == "":
@@ -92,6 +94,11 @@ func (f *Facts) run() Verdict {
 			"only the robot %s stands behind %s, and no person stands for it: %s", f.Creator, f.what(), f.mendRun())
 	}
 	return f.standing()
+}
+
+func (f *Facts) unproven() Verdict {
+	return f.no(approvalv1alpha1.ReasonNoAuthor, "",
+		"nobody can be shown to have made %s, because its creator record is missing or not to be relied on: make it anew", f.what())
 }
 
 // mendRun says what a person can do about a robot's run.

@@ -85,6 +85,10 @@ func TestBehind(t *testing.T) {
 			facts:      release(authored, func(f *Facts) { f.Creator, f.CreatorKnown = "mallory", true }),
 			wantReason: approvalv1alpha1.ReasonNoAuthor,
 		},
+		"a Release whose creator record is not to be relied on": {
+			facts:      release(authored, func(f *Facts) { f.Creator = "alice" }),
+			wantReason: approvalv1alpha1.ReasonNoAuthor,
+		},
 		"a Release older than the records": {
 			facts:      release(authored, func(f *Facts) { f.Author = "" }),
 			wantReason: approvalv1alpha1.ReasonNoAuthor,

@@ -29,7 +29,9 @@ func (k *Kind) Initial(check *unstructured.Unstructured) (waiting []duckv1alpha1
 // Deadline is when a check made now from this template is given up if nobody answers; nil if its kind has no time-out
 // of ours.
 func (k *Kind) Deadline(template *approvalv1alpha1.CheckTemplate, now time.Time) *metav1.Time {
-	if gk := k.gvk.GroupKind(); gk != builtIn(kindApprovalRequest) && gk != builtIn(kindScriptCheck) {
+	switch k.gvk.GroupKind() {
+	case builtIn(kindApprovalRequest), builtIn(kindScriptCheck), builtIn(kindAttributionCheck):
+	default:
 		return nil
 	}
 	var spec struct {

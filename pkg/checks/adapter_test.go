@@ -38,6 +38,7 @@ func TestDeadline(t *testing.T) {
 		"the default": {kindApprovalRequest, ``, 168 * time.Hour},
 		"the rule's":  {kindApprovalRequest, `{"timeout":"90m"}`, 90 * time.Minute},
 		"a script's":  {kindScriptCheck, `{"timeout":"1h"}`, time.Hour},
+		"an author's": {kindAttributionCheck, `{"timeout":"2h"}`, 2 * time.Hour},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 
 // Built-in kinds, which our own controllers answer.
 const (
-	kindApprovalRequest = "ApprovalRequest"
-	kindScriptCheck     = "ScriptCheck"
+	kindApprovalRequest  = "ApprovalRequest"
+	kindAttributionCheck = "AttributionCheck"
+	kindScriptCheck      = "ScriptCheck"
 )
 
 // Kind is a compiled CheckKind. It is immutable.

@@ -66,8 +66,8 @@ type checkKind struct {
 }
 
 func builtinKinds() []checkKind {
-	kinds := make([]checkKind, 0, 3)
-	for _, kind := range []string{kindApprovalRequest, "TimeWindowCheck", "ScriptCheck"} {
+	kinds := make([]checkKind, 0, 4)
+	for _, kind := range []string{kindApprovalRequest, "AttributionCheck", "TimeWindowCheck", "ScriptCheck"} {
 		kinds = append(kinds, checkKind{approvalv1alpha1.GroupVersion.WithKind(kind), []string{"spec", "request"}})
 	}
 	return kinds

@@ -30,11 +30,15 @@ type AttributionCheck struct {
 
 // AttributionCheckSpec says whose author is looked for.
 type AttributionCheckSpec struct {
-	// resource is whose author is looked for; absent means the request's context: the run, or the person who asks.
+	// resource is whose author is looked for: an object of the rule's namespace. Absent means the request's context: the
+	// run, or the person who asks.
+	// +kubebuilder:validation:XValidation:rule="!has(self.__namespace__)",message="leave the namespace out: it is the rule's"
 	// +optional
 	Resource *ObjectReference `json:"resource,omitempty"`
 	// standing is where a standing author may stand when a robot made the resource: a ReleasePlan of the rule's
 	// namespace. Absent means the protected object itself, if it is a ReleasePlan.
+	// +kubebuilder:validation:XValidation:rule="self.kind == 'ReleasePlan' && self.apiVersion.startsWith('appstudio.redhat.com/')",message="somebody can only stand for a ReleasePlan of appstudio.redhat.com"
+	// +kubebuilder:validation:XValidation:rule="!has(self.__namespace__)",message="leave the namespace out: it is the rule's"
 	// +optional
 	Standing *ObjectReference `json:"standing,omitempty"`
 	// requireHuman refuses an author whom the directory does not know as a person. When it is false, any recorded author
