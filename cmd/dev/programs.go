@@ -35,6 +35,10 @@ func (e *environment) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	directory, err := e.directoryConfig()
+	if err != nil {
+		return err
+	}
 	return e.run(ctx, nameController, e.at.controllerHealth,
 		"--webhook-address="+host,
 		"--webhook-port="+port,
@@ -43,6 +47,8 @@ func (e *environment) startController(ctx context.Context) error {
 		"--proxy-url="+e.at.proxyURL(),
 		"--archive="+e.archive(),
 		"--epoch-settle=0s", // there is one API server
+		"--directory-config="+directory,
+		"--automated-service-accounts="+automatedAccount,
 	)
 }
 

@@ -26,6 +26,7 @@ func allSettings() []setting {
 	return []setting{
 		{"retention", nameController, "how long ended requests are kept"},
 		{"tool-timeout", nameController, "bound of each call of the controller to a tool"},
+		{"standing-recheck", nameController, "how often standing authors are verified again"},
 		{"staleness", nameProxy, "how long watches of the proxy may be silent before everything is refused"},
 		{"header-timeout", nameProxy, "how long the header of a request may take to arrive"},
 		{"upstream-timeout", nameProxy, "how long a tool may take to begin its answer"},

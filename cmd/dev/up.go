@@ -69,6 +69,7 @@ func (e *environment) parts() []part {
 		{"registry", e.startRegistry},
 		{"controller", e.startController},
 		{"connectors and rules", e.applyConnectors},
+		{"releases", e.applyReleases},
 		{"proxy", e.startProxy},
 	}
 }
