@@ -96,7 +96,7 @@ func FromUnstructured(u *unstructured.Unstructured) *Node {
 	}
 	annotations := u.GetAnnotations()
 	n.CreatedBy = unique.Make(annotations[approvalv1alpha1.AnnotationCreatedBy]).Value()
-	_, n.Migrated = annotations[approvalv1alpha1.AnnotationMigratedBy]
+	n.Migrated = annotations[approvalv1alpha1.AnnotationMigratedBy] != ""
 	n.identify(u, annotations[approvalv1alpha1.AnnotationCreatedFor])
 	n.readRun(u)
 	return n

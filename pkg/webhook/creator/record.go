@@ -125,18 +125,20 @@ func (w *Webhook) holds(ctx context.Context, r *admit.Review, resource, verb str
 // write sets the record in the object.
 func (want record) write(u *unstructured.Unstructured) {
 	have, changed := u.GetAnnotations(), false
+	if have == nil {
+		have = map[string]string{}
+	}
 	for key, value := range want {
-		if have[key] == value {
+		is, found := have[key]
+		switch {
+		case value == "" && found:
+			delete(have, key)
+		case is != value:
+			have[key] = value
+		default:
 			continue
 		}
-		if have == nil {
-			have = map[string]string{}
-		}
 		changed = true
-		have[key] = value
-		if value == "" {
-			delete(have, key)
-		}
 	}
 	if changed {
 		u.SetAnnotations(have)
