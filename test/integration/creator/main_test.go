@@ -27,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
@@ -265,11 +266,14 @@ func (p *plane) holder(t *testing.T, name, role string) client.Client {
 	return p.user(t, name)
 }
 
-// reread returns the object as it is stored.
+// reread returns the object as it is stored, with its kind.
 func reread[T client.Object](t *testing.T, p *plane, object T) T {
 	t.Helper()
 	stored := object.DeepCopyObject().(T)
 	require.NoError(t, p.admin(t).Get(t.Context(), client.ObjectKeyFromObject(object), stored))
+	kind, err := apiutil.GVKForObject(stored, scheme)
+	require.NoError(t, err)
+	stored.GetObjectKind().SetGroupVersionKind(kind)
 	return stored
 }
 
