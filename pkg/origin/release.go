@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,10 +25,11 @@ type Release struct {
 	// that can be read.
 	Author, AutomatedBy string
 	Standing            *attribution.Standing
-	// Verified is the author whom the status names as verified; empty if none. ByPlan tells that he stands on the plan.
-	// PipelineRun is the namespace and name, joined by a slash, of the run that the status names. All three are only to be
-	// believed where the status of Releases is guarded.
+	// Verified is the author whom the status names as verified, and VerifiedAt when that was; empty and zero if there is
+	// none. ByPlan tells that he stands on the plan. PipelineRun is the namespace and name, joined by a slash, of the run that
+	// the status names. They are only to be believed where the status of Releases is guarded.
 	Verified    string
+	VerifiedAt  time.Time
 	ByPlan      bool
 	PipelineRun string
 }
@@ -57,8 +59,10 @@ func (n *Node) readRelease(u *unstructured.Unstructured) {
 		r.Standing = standing
 	}
 	for field, byPlan := range map[string]string{"attribution": "standingAttribution", "authorization": "standingAuthorization"} {
-		if flag(u.Object, "status", field, "verified") {
-			r.Verified, r.ByPlan = text(u.Object, "status", field, "author"), flag(u.Object, "status", field, byPlan)
+		at, err := time.Parse(time.RFC3339, text(u.Object, "status", field, "verifiedAt"))
+		if err == nil && flag(u.Object, "status", field, "verified") {
+			r.Verified, r.VerifiedAt = text(u.Object, "status", field, "author"), at.UTC()
+			r.ByPlan = flag(u.Object, "status", field, byPlan)
 		}
 	}
 	n.Release = r

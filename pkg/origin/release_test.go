@@ -49,14 +49,14 @@ func TestReleaseIsRead(t *testing.T) {
 		},
 		"a verified one": {
 			content: map[string]any{"status": map[string]any{
-				"attribution":       map[string]any{"author": "bob", "standingAttribution": true, "verified": true},
+				"attribution":       map[string]any{"author": "bob", "standingAttribution": true, "verified": true, "verifiedAt": "2026-03-02T12:00:00Z"},
 				"managedProcessing": map[string]any{"pipelineRun": "prod/run-1"},
 			}},
-			want: Release{Verified: "bob", ByPlan: true, PipelineRun: "prod/run-1"},
+			want: Release{Verified: "bob", VerifiedAt: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), ByPlan: true, PipelineRun: "prod/run-1"},
 		},
 		"a verified one in the older wording": {
-			content: map[string]any{"status": map[string]any{"authorization": map[string]any{"author": "bob", "standingAuthorization": true, "verified": true}}},
-			want:    Release{Verified: "bob", ByPlan: true},
+			content: map[string]any{"status": map[string]any{"authorization": map[string]any{"author": "bob", "standingAuthorization": true, "verified": true, "verifiedAt": "2026-03-02T12:00:00Z"}}},
+			want:    Release{Verified: "bob", VerifiedAt: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), ByPlan: true},
 		},
 		"one that is not verified": {
 			content: map[string]any{"status": map[string]any{"attribution": map[string]any{"author": "bob", "verified": false}}},

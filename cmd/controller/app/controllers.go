@@ -13,6 +13,7 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/archive"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/approvalrequest"
+	attributioncheck "github.com/AlaudaDevops/countersign/pkg/controller/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
 	"github.com/AlaudaDevops/countersign/pkg/controller/connector"
 	"github.com/AlaudaDevops/countersign/pkg/controller/release"
@@ -48,6 +49,8 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	scripts := script.New(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("script"))
 	p.runs.OnChange(requests.RunChanged)
 	p.runs.OnChange(scripts.RunChanged)
+	attributions := p.newAttributions(mgr)
+	p.runs.OnChange(attributions.RunChanged)
 	releases, plans, err := p.newReleases(mgr)
 	if err != nil {
 		return err
@@ -62,6 +65,7 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 		approvalrequest.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("approvalrequest")).Register,
 		timewindow.New(p.clock, mgr.GetClient(), mgr.GetEventRecorder("timewindow")).Register,
 		scripts.Register,
+		attributions.Register,
 		releases.Register,
 		plans.Register,
 	} {
@@ -76,6 +80,7 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 func registerMetrics(registry prometheus.Registerer) error {
 	for _, register := range []func(prometheus.Registerer) error{
 		origin.RegisterMetrics, approvalrequest.RegisterMetrics, timewindow.RegisterMetrics, script.RegisterMetrics,
+		attributioncheck.RegisterMetrics,
 		release.RegisterMetrics, releaseplan.RegisterMetrics,
 	} {
 		if err := register(registry); err != nil {
@@ -108,6 +113,15 @@ func (p *parts) newRequests(ctx context.Context, mgr ctrl.Manager) (*request.Con
 	}, request.Options{
 		Username: p.username, Retention: p.options.Retention, ReasksPerSecond: p.options.ReasksPerSecond, Workers: requestWorkers,
 	})
+}
+
+func (p *parts) newAttributions(mgr ctrl.Manager) *attributioncheck.Controller {
+	live := origin.NewLive(p.dynamic, mgr.GetRESTMapper())
+	return attributioncheck.New(attributioncheck.Dependencies{
+		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(),
+		Origins: live, Watched: p.runs, Climber: origin.NewClimber(live, p.origin, p.epoch.Since), Since: p.epoch.Since,
+		Guard: p.watcher, People: p.people, Recorder: mgr.GetEventRecorder("attribution"),
+	}, p.username)
 }
 
 // newReleases makes the controllers of the Release kinds, which begin once those are installed.

@@ -1,0 +1,166 @@
+package attribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// Whose kind Release is stands in a label of its definition. Only of ours is the status guarded.
+const (
+	releaseDefinition = "releases.appstudio.redhat.com"
+	labelPartOf       = "app.kubernetes.io/part-of"
+	partOf            = "countersign"
+)
+
+// statusGrace is how long after a run was made the status of its Release may still be on its way.
+const statusGrace = 5 * time.Minute
+
+var (
+	planKind       = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan)
+	definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+)
+
+// ofRelease is about a Release. What was verified for it already is not asked for again.
+func (c *Controller) ofRelease(ctx context.Context, node *origin.Node, facts attribution.Facts) (verdict, error) {
+	facts.Kind, facts.Namespace, facts.Name = releasev1alpha1.KindRelease, node.Namespace, node.Name
+	facts.Author, facts.Automated, facts.Standing = node.Release.Author, node.Release.AutomatedBy != "", node.Release.Standing
+	if err := c.creator(node, &facts); err != nil {
+		return verdict{}, err
+	}
+	if err := c.disown(ctx, &facts); err != nil {
+		return verdict{}, err
+	}
+	if v, done, err := c.verified(ctx, node, &facts); done || err != nil {
+		return v, err
+	}
+	if facts.Standing != nil {
+		now, _, err := c.plan(ctx, node.Namespace, facts.Standing.Name)
+		if err != nil {
+			return verdict{}, err
+		}
+		facts.StandingNow = now
+	}
+	return verdict{Verdict: attribution.Behind(facts)}, nil
+}
+
+// verified takes the guarded status of a Release for what was found out before, if it is about the same author.
+func (c *Controller) verified(ctx context.Context, node *origin.Node, facts *attribution.Facts) (verdict, bool, error) {
+	author := node.Release.Accountable()
+	if !facts.CreatorKnown || author == "" || node.Release.Verified != author || attribution.IsRobot(author) {
+		return verdict{}, false, nil
+	}
+	guarded, err := c.ownReleases(ctx)
+	if err != nil || !guarded {
+		return verdict{}, false, err
+	}
+	v := verdict{settled: node.Release.VerifiedAt}
+	v.Author, v.Reason, v.Source = author, approvalv1alpha1.ReasonAttributed, approvalv1alpha1.SourceDirect
+	v.Message = fmt.Sprintf("%s answers for %s", author, node)
+	if facts.Automated {
+		v.Source, v.Standing = approvalv1alpha1.SourceStanding, facts.Standing
+	}
+	return v, true, nil
+}
+
+// startedBy finds the Release that a run of our own controller was made for; nil if there is none. Its status says so,
+// which is written after the run is made.
+func (c *Controller) startedBy(ctx context.Context, run *origin.Node, now time.Time) (*origin.Node, error) {
+	guarded, err := c.ownReleases(ctx)
+	if err != nil || !guarded {
+		return nil, err
+	}
+	name := run.Namespace + "/" + run.Name
+	release, err := c.Watched.Find(ctx, origin.ReleaseKind, func(n *origin.Node) bool { return n.Release.PipelineRun == name && n.Release.Verified != "" })
+	switch {
+	case err == nil:
+		return release, nil
+	case errors.Is(err, origin.ErrNotFound) && run.Created.Add(statusGrace).Before(now):
+		return nil, nil
+	}
+	return nil, &unseenError{approvalv1alpha1.ReasonOriginPending, fmt.Sprintf("the Release that %s was made for cannot be seen yet", run), "the Release of " + name}
+}
+
+// ofStarted is about a run that was made for a Release: who answers for the one answers for the other.
+func ofStarted(release, run *origin.Node) verdict {
+	if release == nil {
+		return verdict{}
+	}
+	v := verdict{}
+	v.Author, v.Reason, v.Source = release.Release.Verified, approvalv1alpha1.ReasonAttributed, approvalv1alpha1.SourceDirect
+	v.Message = fmt.Sprintf("%s answers for %s, for which %s was made", v.Author, release, run)
+	if release.Release.ByPlan {
+		v.Source, v.Standing = approvalv1alpha1.SourceStanding, release.Release.Standing
+	}
+	return v
+}
+
+// ownReleases tells whether the kind Release is ours, so that its status is guarded.
+func (c *Controller) ownReleases(ctx context.Context) (bool, error) {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(definitionKind)
+	err := c.Live.Get(ctx, client.ObjectKey{Name: releaseDefinition}, definition)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("it cannot be told whose the kind Release is: %w", err)
+	}
+	return definition.Labels[labelPartOf] == partOf, nil
+}
+
+// standing fills in who stands for the plan that the check names, or for the protected object if that is a plan.
+func (c *Controller) standing(ctx context.Context, check *approvalv1alpha1.AttributionCheck, facts *attribution.Facts) error {
+	ref := check.Spec.Standing
+	if ref == nil {
+		ref = &check.Spec.Request.Object
+	}
+	if kindOf(ref) != planKind.GroupKind() {
+		return nil
+	}
+	now, accepted, err := c.plan(ctx, check.Namespace, ref.Name)
+	if err != nil || now == nil || ref.UID != "" && ref.UID != now.UID {
+		return err
+	}
+	facts.StandingNow, facts.Standing = now, accepted
+	return nil
+}
+
+// plan reads a ReleasePlan as it is now, and who stands for it; nil if it is gone, or if nobody stands.
+func (c *Controller) plan(ctx context.Context, namespace, name string) (now, accepted *attribution.Standing, err error) {
+	plan := &metav1.PartialObjectMetadata{}
+	plan.SetGroupVersionKind(planKind)
+	err = c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, plan)
+	switch {
+	case apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("ReleasePlan %s/%s cannot be read: %w", namespace, name, err)
+	case plan.DeletionTimestamp != nil:
+		return nil, nil, nil
+	}
+	// What a plan says of itself needs no UID, and a new plan has none while it is admitted.
+	now = &attribution.Standing{Kind: planKind.Kind, Namespace: namespace, Name: plan.Name, UID: plan.UID, Generation: plan.Generation}
+	accepted, err = attribution.ParseStanding(plan.Annotations[approvalv1alpha1.AnnotationStanding])
+	if err != nil || accepted.Author != plan.Annotations[approvalv1alpha1.AnnotationAuthor] {
+		return now, nil, nil
+	}
+	accepted.Kind, accepted.Namespace, accepted.Name, accepted.UID = now.Kind, now.Namespace, now.Name, now.UID
+	return now, accepted, nil
+}
+
+func kindOf(ref *approvalv1alpha1.ObjectReference) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
+}

@@ -1,0 +1,197 @@
+package attribution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// verdict is who is accountable.
+type verdict struct {
+	attribution.Verdict
+	// settled is when the directory confirmed the author for this very Release; zero if it did not.
+	settled time.Time
+}
+
+// unseenError is for what cannot be told yet: the check waits. Its text is a sentence for people.
+type unseenError struct{ reason, why, waitingFor string }
+
+// Error implements error.
+func (e *unseenError) Error() string { return e.why }
+
+func (e *unseenError) finding() finding {
+	return finding{state: duckv1alpha1.CheckPending, reason: e.reason, message: e.why + ".", waitingFor: e.waitingFor, again: retryUnseen}
+}
+
+// problemError is for what somebody must repair. Its text is a sentence for people.
+type problemError struct{ why string }
+
+// Error implements error.
+func (e *problemError) Error() string { return e.why }
+
+// unseen makes an error of a Source wait, and lets others pass.
+func unseen(err error, what string) error {
+	if errors.Is(err, origin.ErrUnobserved) {
+		return &unseenError{approvalv1alpha1.ReasonOriginPending, fmt.Sprintf("%s cannot be seen now (%s)", what, err.Error()), what}
+	}
+	return err
+}
+
+// kubernetesClass is the class of connectors whose credentials are an identity of a cluster.
+const kubernetesClass = "k8s"
+
+// verdict finds who is accountable for what the check is about: the resource that the rule names, the context of the
+// request, or the person who asks.
+func (c *Controller) verdict(ctx context.Context, check *approvalv1alpha1.AttributionCheck, now time.Time) (verdict, error) {
+	if ok, why := c.Guard.Guarded(); !ok {
+		return verdict{}, &unseenError{approvalv1alpha1.ReasonUnguarded, "nothing that was recorded can be relied on now: " + why, "the admission policies"}
+	}
+	request, err := c.request(ctx, check)
+	if err != nil {
+		return verdict{}, err
+	}
+	facts := attribution.Facts{AnyAuthor: !requireHuman(check), Now: now}
+	ref := request.Spec.Context.Resource
+	if check.Spec.Resource != nil {
+		ref = check.Spec.Resource.DeepCopy()
+		ref.Namespace = check.Namespace
+	}
+	switch {
+	case ref == nil:
+		return c.ofPerson(ctx, request, check, facts)
+	case c.Since().IsZero():
+		return verdict{}, &unseenError{approvalv1alpha1.ReasonNotReady, "it is not established yet since when creators are recorded", "the records of creators"}
+	}
+	node, err := c.node(ctx, ref)
+	if errors.Is(err, origin.ErrNotFound) {
+		return verdict{Verdict: attribution.Verdict{
+			Reason:  approvalv1alpha1.ReasonNoAuthor,
+			Message: fmt.Sprintf("%s %s/%s is gone, so nobody can be shown to have made it: make it anew", ref.Kind, ref.Namespace, ref.Name),
+		}}, nil
+	}
+	if err != nil {
+		return verdict{}, unseen(err, fmt.Sprintf("%s %s/%s", ref.Kind, ref.Namespace, ref.Name))
+	}
+	if node.Release != nil {
+		return c.ofRelease(ctx, node, facts)
+	}
+	return c.ofRun(ctx, node, check, facts)
+}
+
+// request is what asks for the check.
+func (c *Controller) request(ctx context.Context, check *approvalv1alpha1.AttributionCheck) (*approvalv1alpha1.ResourceCheckRequest, error) {
+	question := check.Spec.Request
+	if question == nil {
+		return nil, &problemError{"The check carries no question, because it was not made from a rule"}
+	}
+	request := &approvalv1alpha1.ResourceCheckRequest{}
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: question.Ref.Namespace, Name: question.Ref.Name}, request)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("request %s/%s cannot be read: %w", question.Ref.Namespace, question.Ref.Name, err)
+	case err != nil || request.UID != question.Ref.UID:
+		return nil, &problemError{fmt.Sprintf("Request %s/%s, which asked for the check, is gone", question.Ref.Namespace, question.Ref.Name)}
+	}
+	return request, nil
+}
+
+// ofPerson is about who asks for himself.
+func (c *Controller) ofPerson(ctx context.Context, request *approvalv1alpha1.ResourceCheckRequest, check *approvalv1alpha1.AttributionCheck, facts attribution.Facts) (verdict, error) {
+	facts.Kind, facts.Namespace, facts.Name = "ResourceCheckRequest", request.Namespace, request.Name
+	if by := request.Spec.RequestedBy; by != nil {
+		facts.Creator, facts.CreatorKnown = by.Username, true
+	}
+	return c.settle(ctx, check, facts)
+}
+
+// ofRun is about whoever made the topmost run.
+func (c *Controller) ofRun(ctx context.Context, node *origin.Node, check *approvalv1alpha1.AttributionCheck, facts attribution.Facts) (verdict, error) {
+	climb, err := c.Climber.ClimbFrom(ctx, node)
+	if err != nil {
+		return verdict{}, unseen(err, "what "+node.String()+" belongs to")
+	}
+	run := climb.Resource
+	facts.Kind, facts.Namespace, facts.Name = run.Kind, run.Namespace, run.Name
+	if err := c.creator(run, &facts); err != nil {
+		return verdict{}, err
+	}
+	if facts.CreatorKnown && facts.Creator == c.username {
+		if made, err := c.startedBy(ctx, run, facts.Now); made != nil || err != nil {
+			return ofStarted(made, run), err
+		}
+	}
+	return c.settle(ctx, check, facts)
+}
+
+// creator fills in who made the object. A record counts only if the policies keep one of every object of the kind.
+func (c *Controller) creator(node *origin.Node, facts *attribution.Facts) error {
+	facts.Creator, facts.CreatorKnown = node.Creator(c.Since())
+	if !facts.CreatorKnown {
+		facts.Creator = approvalv1alpha1.UnknownUser
+		return nil
+	}
+	mapping, err := c.Mapper.RESTMapping(node.GroupKind(), node.Version)
+	switch {
+	case apimeta.IsNoMatchError(err):
+		facts.CreatorKnown = false
+	case err != nil:
+		return fmt.Errorf("the kind %s cannot be looked up: %w", node.GroupKind(), err)
+	default:
+		facts.CreatorKnown = c.Guard.Records(mapping.Resource.GroupResource())
+	}
+	return nil
+}
+
+// settle decides, with the plan that the check names where a robot made the thing.
+func (c *Controller) settle(ctx context.Context, check *approvalv1alpha1.AttributionCheck, facts attribution.Facts) (verdict, error) {
+	if err := c.disown(ctx, &facts); err != nil {
+		return verdict{}, err
+	}
+	if facts.CreatorKnown && attribution.IsRobot(facts.Creator) {
+		if err := c.standing(ctx, check, &facts); err != nil {
+			return verdict{}, err
+		}
+	}
+	return verdict{Verdict: attribution.Behind(facts)}, nil
+}
+
+// disown takes back what is known of a creator whom a connector acts as: whoever may use the connector may have done it.
+func (c *Controller) disown(ctx context.Context, facts *attribution.Facts) error {
+	if !facts.CreatorKnown {
+		return nil
+	}
+	var list connectorsv1alpha1.ConnectorList
+	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("connectors cannot be listed: %w", err)
+	}
+	for i := range list.Items {
+		connector := &list.Items[i]
+		if connector.Spec.ConnectorClassName == kubernetesClass && connector.Status.Identity == facts.Creator {
+			facts.CreatorKnown = false
+		}
+	}
+	return nil
+}
+
+// node reads an object, from the watches if they have it: what was recorded when it was made does not change.
+func (c *Controller) node(ctx context.Context, ref *approvalv1alpha1.ObjectReference) (*origin.Node, error) {
+	kind := kindOf(ref)
+	node, err := c.Watched.Get(ctx, kind, ref.Namespace, ref.Name)
+	if err != nil || ref.UID == "" || node.UID != ref.UID {
+		node, err = c.Origins.Get(ctx, kind, ref.Namespace, ref.Name)
+	}
+	if err == nil && ref.UID != "" && node.UID != ref.UID {
+		return nil, fmt.Errorf("%s is another one than is meant: %w", node, origin.ErrNotFound)
+	}
+	return node, err
+}

@@ -1,0 +1,74 @@
+package attribution
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
+)
+
+// indexContext finds the AttributionChecks that wait by the run or Release that they are about.
+const indexContext = "countersign.attribution.context"
+
+// SetupIndexes makes the indexes that the controller's client needs.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &approvalv1alpha1.AttributionCheck{}, indexContext, ContextKeys)
+}
+
+// ContextKeys is the index function of AttributionChecks. The run is taken from the annotation, which serves here to find
+// the check and nothing else.
+func ContextKeys(object client.Object) []string {
+	check, ok := object.(*approvalv1alpha1.AttributionCheck)
+	if !ok || isOver(check) {
+		return nil
+	}
+	var about approvalv1alpha1.CheckContext
+	if json.Unmarshal([]byte(check.Annotations[approvalv1alpha1.AnnotationContext]), &about) != nil || about.Resource == nil {
+		return nil
+	}
+	return []string{kindOf(about.Resource).String() + "/" + about.Resource.Namespace + "/" + about.Resource.Name}
+}
+
+// RunChanged is to be called with every change of a run: checks that wait look again. It does nothing while this replica
+// does not lead.
+func (c *Controller) RunChanged(change origin.Change) {
+	node, queue := change.New, c.queue.get()
+	if node == nil || queue == nil {
+		return
+	}
+	ctx := context.Background()
+	key := node.GroupKind().String() + "/" + node.Namespace + "/" + node.Name
+	var list approvalv1alpha1.AttributionCheckList
+	if err := c.Client.List(ctx, &list, client.MatchingFields{indexContext: key}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "attribution checks of a changed run cannot be listed")
+		return
+	}
+	for i := range list.Items {
+		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// queueHolder holds the controller's queue while it runs.
+type queueHolder struct{ held atomic.Pointer[queue] }
+
+// hold is a source that brings no events of its own.
+func (h *queueHolder) hold(_ context.Context, q queue) error {
+	h.held.Store(&q)
+	return nil
+}
+
+func (h *queueHolder) get() queue {
+	if q := h.held.Load(); q != nil {
+		return *q
+	}
+	return nil
+}
