@@ -16,8 +16,8 @@ const anew = ": create the Release anew if it is still wanted"
 // checked asks everything that guards the plan, the author's verification included, and tells whether all of it allows
 // the Release now. Otherwise the step says what is waited for, or what refused.
 func (s *step) checked(f *facts) bool {
-	if f.unguarded != "" {
-		s.wait(f, approvalv1alpha1.ReasonUnguarded, f.unguarded)
+	if why := f.notGuarded(); why != "" {
+		s.wait(f, approvalv1alpha1.ReasonUnguarded, sentence(why))
 		s.again = retryUnguarded
 		return false
 	}
@@ -40,6 +40,15 @@ func (s *step) checked(f *facts) bool {
 		return false
 	}
 	return s.allowed(f)
+}
+
+// notGuarded is why nothing may rest on admission now. While it is not known since when creators are recorded, admission
+// would refuse to ask for the Release, too.
+func (f *facts) notGuarded() string {
+	if f.unguarded == "" && f.since.IsZero() {
+		return "it cannot be told yet since when creators are recorded"
+	}
+	return f.unguarded
 }
 
 // ended fails a Release whose request came to its end before the run was started.

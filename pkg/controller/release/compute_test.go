@@ -97,7 +97,8 @@ func TestWaits(t *testing.T) {
 		want     string
 		wantStep step
 	}{
-		"unguarded": {func(f *facts) { f.unguarded = "A policy is missing." }, "Unguarded: A policy is missing.", step{again: retryUnguarded}},
+		"unguarded": {func(f *facts) { f.unguarded = "A policy is missing." }, "Unguarded: A policy is missing", step{again: retryUnguarded}},
+		"no epoch":  {func(f *facts) { f.since = time.Time{} }, "Unguarded: it cannot be told yet since when creators are recorded", step{again: retryUnguarded}},
 		"no rule": {func(f *facts) { f.rules, f.request = nil, nil }, "ChecksPending: the rule attribution-prod, by which the author is verified, is being put in its place",
 			step{ensureRule: true}},
 		"rule on its way out": {func(f *facts) { f.rules[0].DeletionTimestamp = &made }, "ChecksPending: the rule attribution-prod", step{ensureRule: true}},
