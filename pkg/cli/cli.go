@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/clock"
@@ -25,6 +26,8 @@ type program struct {
 	clock   clock.WithTicker
 	// dial connects to the API server; tests put their own in its place.
 	dial func(*program) (*cluster, error)
+	// resources asks which kinds there are; tests put their own in its place.
+	resources func(*program) ([]*metav1.APIResourceList, error)
 	// epoch is since when creator records are believed, or why none is; tests put their own in its place.
 	epoch func(ctx context.Context, c *cluster, creatorRecord string) (time.Time, string, error)
 	// terminal says that somebody watches standard error.
@@ -45,7 +48,7 @@ func newProgram(streams genericiooptions.IOStreams) *program {
 	flags := genericclioptions.NewConfigFlags(true)
 	// --proxy-url is Countersign's proxy here; the kubeconfig still names one for the API server.
 	flags.ProxyURL = nil
-	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, epoch: readEpoch, terminal: isTerminal(streams.ErrOut)}
+	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, epoch: readEpoch, resources: resources, terminal: isTerminal(streams.ErrOut)}
 }
 
 func isTerminal(w any) bool {
@@ -114,7 +117,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 denied or rejected, 4 still pending, 5 n
 	root.SetOut(p.streams.Out)
 	root.SetErr(p.streams.ErrOut)
 	p.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain(), p.whois(), p.chain())
+	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain(), p.whois(), p.chain(), p.creators())
 	return root
 }
 

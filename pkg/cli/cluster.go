@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -28,7 +31,9 @@ type cluster struct {
 // scheme holds the kinds that the verbs read as Go types.
 func scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{approvalv1alpha1.AddToScheme, corev1.AddToScheme, authenticationv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		approvalv1alpha1.AddToScheme, corev1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme, admissionregistrationv1.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			panic(fmt.Sprintf("two Go types claim one kind: %v", err))
 		}
@@ -53,6 +58,15 @@ func dial(p *program) (*cluster, error) {
 		return nil, err
 	}
 	return &cluster{WithWatch: c, config: config}, nil
+}
+
+// resources are the kinds that the API server knows, each in its preferred version.
+func resources(p *program) ([]*metav1.APIResourceList, error) {
+	known, err := p.flags.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	return known.ServerPreferredResources()
 }
 
 func kubeconfigError(err error) error {
