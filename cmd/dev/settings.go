@@ -20,18 +20,21 @@ const (
 // setting is a flag of up that is passed on to a program, which has a flag of the same name.
 type setting struct {
 	name, program, usage string
+	// text tells that it is no duration.
+	text bool
 }
 
 func allSettings() []setting {
 	return []setting{
-		{"retention", nameController, "how long ended requests are kept"},
-		{"tool-timeout", nameController, "bound of each call of the controller to a tool"},
-		{"standing-recheck", nameController, "how often standing authors are verified again"},
-		{"staleness", nameProxy, "how long watches of the proxy may be silent before everything is refused"},
-		{"header-timeout", nameProxy, "how long the header of a request may take to arrive"},
-		{"upstream-timeout", nameProxy, "how long a tool may take to begin its answer"},
-		{"upstream-dial-timeout", nameProxy, "how long connecting to a tool may take"},
-		{"stream-recheck", nameProxy, "the longest time between two decisions about a stream"},
+		{name: "retention", program: nameController, usage: "how long ended requests are kept"},
+		{name: "directory-config", program: nameController, usage: "file that describes the directory of people, instead of the sample's", text: true},
+		{name: "tool-timeout", program: nameController, usage: "bound of each call of the controller to a tool"},
+		{name: "standing-recheck", program: nameController, usage: "how often standing authors are verified again"},
+		{name: "staleness", program: nameProxy, usage: "how long watches of the proxy may be silent before everything is refused"},
+		{name: "header-timeout", program: nameProxy, usage: "how long the header of a request may take to arrive"},
+		{name: "upstream-timeout", program: nameProxy, usage: "how long a tool may take to begin its answer"},
+		{name: "upstream-dial-timeout", program: nameProxy, usage: "how long connecting to a tool may take"},
+		{name: "stream-recheck", program: nameProxy, usage: "the longest time between two decisions about a stream"},
 	}
 }
 
@@ -41,7 +44,12 @@ type settings map[string]string
 
 func addSettingFlags(flags *pflag.FlagSet) {
 	for _, s := range allSettings() {
-		flags.Duration(s.name, 0, s.usage+" (default: as shipped, or as given before)")
+		const unset = " (default: as shipped, or as given before)"
+		if s.text {
+			flags.String(s.name, "", s.usage+unset)
+			continue
+		}
+		flags.Duration(s.name, 0, s.usage+unset)
 	}
 }
 

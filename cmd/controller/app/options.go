@@ -113,8 +113,8 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--reasks-per-second is %v, but must be positive", o.ReasksPerSecond)
 	case o.PerPerson < 1 || o.PerServiceAccount < 1 || o.PerNamespace < 1:
 		return fmt.Errorf("--limit-person, --limit-service-account and --limit-namespace must be at least 1")
-	case o.StandingRecheck < time.Minute:
-		return fmt.Errorf("--standing-recheck is %s, but must be at least a minute", o.StandingRecheck)
+	case o.StandingRecheck < time.Second:
+		return fmt.Errorf("--standing-recheck is %s, but must be at least a second", o.StandingRecheck)
 	case o.CertLifetime < time.Hour:
 		return fmt.Errorf("--webhook-cert-lifetime is %s, but must be at least an hour", o.CertLifetime)
 	}
