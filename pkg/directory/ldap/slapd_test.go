@@ -101,7 +101,8 @@ func everybody() string {
 	l.add(slapd.PeopleDN, "locked", "pwdAccountLockedTime: 000001010000Z")
 	l.add(slapd.PeopleDN, "flagged", "objectClass: exampleAccount", "userAccountControl: 514")
 	l.add(slapd.PeopleDN, "unflagged", "objectClass: exampleAccount", "userAccountControl: 512")
-	fmt.Fprintf(&l, "dn: ou=elsewhere,%s\nobjectClass: referral\nobjectClass: extensibleObject\nou: elsewhere\nref: ldap://127.0.0.1:1/%s\n\n", slapd.BaseDN, slapd.PeopleDN)
+	l.WriteString(strings.Join([]string{"dn: ou=elsewhere," + slapd.BaseDN, "objectClass: referral", "objectClass: extensibleObject",
+		"ou: elsewhere", "ref: ldap://127.0.0.1:1/" + slapd.PeopleDN, "\n"}, "\n"))
 	return l.String()
 }
 

@@ -24,12 +24,12 @@ func file(t *testing.T, content string) string {
 }
 
 func TestReadSecret(t *testing.T) {
-	for content, want := range map[string]string{
-		"abc": "abc", "abc\n": "abc", "abc\r\n": "abc", " a b \n": " a b ", "a\n\n": "a\n",
+	for _, test := range []struct{ content, want string }{
+		{"abc", "abc"}, {"abc\n", "abc"}, {"abc\r\n", "abc"}, {" a b \n", " a b "}, {"a\n\n", "a\n"},
 	} {
-		got, err := ReadSecret(file(t, content))
+		got, err := ReadSecret(file(t, test.content))
 		require.NoError(t, err)
-		assert.Equal(t, Secret(want), got)
+		assert.Equal(t, Secret(test.want), got)
 	}
 	for _, empty := range []string{"", "\n", "\r\n"} {
 		_, err := ReadSecret(file(t, empty))

@@ -17,11 +17,14 @@ import (
 	"github.com/AlaudaDevops/countersign/test/env/pki"
 )
 
+// BaseDN is the database's suffix; PeopleDN and MoreDN are empty organizational units for people.
 const (
-	// BaseDN is the database's suffix, PeopleDN and MoreDN are empty organizational units for people.
 	BaseDN   = "dc=example,dc=org"
 	PeopleDN = "ou=people," + BaseDN
 	MoreDN   = "ou=more," + BaseDN
+)
+
+const (
 	// readerDN may read everything except passwords, and is locked out by nobody.
 	readerDN = "cn=reader," + BaseDN
 	adminDN  = "cn=admin," + BaseDN
@@ -239,8 +242,23 @@ func (s *Server) Stop() error {
 	}
 }
 
-// Pause makes the server infinitely slow: the kernel goes on to accept connections, but nothing answers.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+// Pause makes the server infinitely slow: the kernel goes on to accept connections, but nothing answers any more.
+func (s *Server) Pause() error {
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	timeout := time.After(stopTimeout)
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	for !paused(s.running.pid) {
+		select {
+		case <-poll.C:
+		case <-timeout:
+			return fmt.Errorf("slapd (process %d) does not pause; its log ends with: %s", s.running.pid, s.Log())
+		}
+	}
+	return nil
+}
 
 // Resume ends a Pause; what was asked meanwhile is answered now.
 func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
