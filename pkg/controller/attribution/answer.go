@@ -147,7 +147,7 @@ func known(v verdict, found finding, answer directory.Answer) finding {
 	if rest, ok := strings.CutPrefix(v.Message, v.Author); ok && person.DisplayName != "" {
 		shown = fmt.Sprintf("%s (%s)%s", v.Author, person.DisplayName, rest)
 	}
-	found.message = shown + ", and is known to the directory."
+	found.message = shown + " and is known to the directory."
 	return found
 }
 

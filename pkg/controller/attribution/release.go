@@ -100,7 +100,7 @@ func ofStarted(release, run *origin.Node) verdict {
 	}
 	v := verdict{}
 	v.Author, v.Reason, v.Source = release.Release.Verified, approvalv1alpha1.ReasonAttributed, approvalv1alpha1.SourceDirect
-	v.Message = fmt.Sprintf("%s answers for %s, for which %s was made", v.Author, release, run)
+	v.Message = fmt.Sprintf("%s stands behind %s by %s", v.Author, run, release)
 	if release.Release.ByPlan {
 		v.Source, v.Standing = approvalv1alpha1.SourceStanding, release.Release.Standing
 	}
