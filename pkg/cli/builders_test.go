@@ -55,6 +55,7 @@ type bench struct {
 	clock      *clocktesting.FakeClock
 	kubeconfig string
 	in         string
+	resources  []*metav1.APIResourceList
 	kinds      []func(*runtime.Scheme) error
 	client     client.WithWatch
 	out, err   lockedBuffer
@@ -96,6 +97,7 @@ func (b *bench) program() *program {
 	}
 	p := newProgram(genericiooptions.IOStreams{In: strings.NewReader(b.in), Out: &b.out, ErrOut: &b.err})
 	p.clock = b.clock
+	p.resources = func(*program) ([]*metav1.APIResourceList, error) { return b.resources, nil }
 	p.dial = func(*program) (*cluster, error) { return &cluster{WithWatch: b.client, config: b.config}, nil }
 	return p
 }

@@ -14,7 +14,7 @@ const (
 	// barEvery is how often a bar is drawn on a terminal, lineEvery how often a line is printed elsewhere.
 	barEvery  = 200 * time.Millisecond
 	lineEvery = 10 * time.Second
-	barWidth  = 24
+	barWidth  = 12
 	// lineWidth is what fits on any terminal.
 	lineWidth = 79
 )
