@@ -1,6 +1,8 @@
 package release
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +36,8 @@ func newWorldWith(t testing.TB, vocabulary string) *world {
 	w := &world{t: t, namespace: cluster.Namespace(t), words: words, admin: as(t, cluster.Admin())}
 	worlds[w.namespace] = vocabulary
 	w.bind("ClusterRole", "countersign-release-manager", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"})
+	// A role binding counts a moment after it is made.
+	eventually(t, func(ctx context.Context) error { return w.may(ctx, "anybody", "create", "releaseplans", "", true) })
 	return w
 }
 
@@ -51,6 +56,7 @@ func (w *world) mayAll(person string) {
 		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}
 	require.NoError(w.t, w.admin.Create(w.t.Context(), role))
 	w.bind("Role", role.Name, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: person})
+	eventually(w.t, func(ctx context.Context) error { return w.may(ctx, person, "update", "releases", "status", true) })
 }
 
 func as(t testing.TB, config *rest.Config) client.Client {
@@ -208,4 +214,30 @@ func applied(plain map[string]any) *unstructured.Unstructured {
 	u.SetCreationTimestamp(metav1.Time{})
 	delete(u.Object, "status")
 	return u
+}
+
+// metadataPatch replaces labels and annotations by those of the object, whether it has any or not.
+func metadataPatch(t testing.TB, object client.Object) []byte {
+	t.Helper()
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "add", "path": "/metadata/labels", "value": object.GetLabels()},
+		{"op": "add", "path": "/metadata/annotations", "value": object.GetAnnotations()},
+	})
+	require.NoError(t, err)
+	return patch
+}
+
+// eventually waits until the condition returns no error.
+func eventually(t testing.TB, condition func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("waited in vain: %v", last)
+	}
 }

@@ -1,0 +1,89 @@
+package release
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kubectl runs the program as somebody, and returns what it said.
+func (w *world) kubectl(as string, args ...string) (string, error) {
+	w.t.Helper()
+	file := filepath.Join(w.t.TempDir(), "kubeconfig")
+	content, err := cluster.Kubeconfig("test", cluster.Admin())
+	require.NoError(w.t, err)
+	require.NoError(w.t, os.WriteFile(file, content, 0o600))
+	args = append([]string{"--kubeconfig", file, "-n", w.namespace, "--as", as, "--as-group", "system:authenticated"}, args...)
+	output, err := exec.CommandContext(w.t.Context(), "../../../bin/kubectl", args...).CombinedOutput()
+	return string(output), err
+}
+
+func (w *world) must(as string, args ...string) string {
+	w.t.Helper()
+	output, err := w.kubectl(as, args...)
+	require.NoError(w.t, err, output)
+	return output
+}
+
+func TestPublicSamplesApplyUnchanged(t *testing.T) {
+	for _, apply := range [][]string{{"apply"}, {"apply", "--server-side"}, {"create"}} {
+		w := newWorld(t)
+		w.must(alice, append(apply, "-f", "testdata/samples.yaml")...)
+		r := w.release("release-sample")
+		got := w.record(reread(w, r))
+		assert.Equal(t, alice, got.author, apply)
+		assert.Equal(t, record{}, w.record(reread(w, w.plan("releaseplan-sample"))), "a plan that asks for nobody")
+		if apply[0] == "apply" {
+			w.must(bob, append(apply, "--force-conflicts="+map[bool]string{true: "true", false: "false"}[len(apply) > 1], "-f", "testdata/samples.yaml")...)
+			assert.Equal(t, got, w.record(reread(w, r)), apply)
+		}
+	}
+}
+
+func TestApplyingOldFilesKeepsTheRecord(t *testing.T) {
+	ways := map[string][]string{
+		"apply": {"apply", "-f"}, "replace": {"replace", "-f"}, "server-side apply": {"apply", "--server-side", "--force-conflicts", "-f"},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.must(alice, "apply", "-f", "testdata/plan.yaml")
+			w.must(bob, "apply", "-f", "testdata/release.yaml")
+			p, r := w.plan("plan"), w.release("release")
+			w.stands(p, alice)
+			before := map[client.Object]record{p: w.record(reread(w, p)), r: w.record(reread(w, r))}
+			for _, by := range []string{alice, bob, robot} {
+				w.must(by, append(way, "testdata/plan.yaml")...)
+				w.must(by, append(way, "testdata/release.yaml")...)
+				assert.Equal(t, before[p], w.record(reread(w, p)), by)
+				assert.Equal(t, before[r], w.record(reread(w, r)), by)
+			}
+		})
+	}
+}
+
+func TestForgingWithKubectlHasNoEffect(t *testing.T) {
+	w := newWorld(t)
+	w.must(alice, "apply", "-f", "testdata/plan.yaml")
+	w.must(bob, "apply", "-f", "testdata/release.yaml")
+	p, r := w.plan("plan"), w.release("release")
+	plan, release := w.record(reread(w, p)), w.record(reread(w, r))
+	for _, object := range []string{"releaseplan/plan", "release/release"} {
+		w.must(bob, "annotate", "--overwrite", object, "attribution.alaudadevops.io/author=ceo", "attribution.alaudadevops.io/standing={}")
+		w.must(bob, "annotate", object, "attribution.alaudadevops.io/author-", "attribution.alaudadevops.io/standing-", "attribution.alaudadevops.io/automated-by-")
+		w.must(bob, "label", "--overwrite", object, "release.rhtap.openshift.io/author=ceo", "release.rhtap.openshift.io/automated=true")
+		w.must(bob, "label", object, "release.rhtap.openshift.io/author-")
+		w.must(bob, "patch", object, "--type=merge", "-p", `{"metadata":{"annotations":null}}`)
+	}
+	assert.Equal(t, release, w.record(reread(w, r)))
+	plan.automatedLabel = "true" // It says nothing on a plan.
+	assert.Equal(t, plan, w.record(reread(w, p)))
+	output, err := w.kubectl(bob, "annotate", "releaseplan/plan", "attribution.alaudadevops.io/accept=true")
+	require.Error(t, err)
+	assert.Contains(t, output, "that is "+alice+", not "+bob)
+}
