@@ -246,6 +246,8 @@ func (l *chainLive) addChildren(ctx context.Context, facts *chain.Facts) error {
 func (l *chainLive) listChildren(ctx context.Context, facts *chain.Facts) error {
 	config := rest.CopyConfig(l.c.config)
 	config.QPS, config.Burst = childrenRate, childrenBurst
+	// Nobody chose the kinds that are deprecated: all are listed.
+	config.WarningHandler, config.WarningHandlerWithContext = nil, rest.NoWarnings{}
 	from, err := client.New(config, client.Options{Scheme: scheme(), Mapper: l.c.RESTMapper()})
 	if err != nil {
 		return err
