@@ -77,22 +77,24 @@ func (f *facts) endMessage(reason string) string {
 	return "request " + name + " ended (" + reason + ")"
 }
 
-// unattributed is the attribution check's own sentence, with what to do where it does not say so.
+// unattributed is the attribution check's own sentence.
 func (f *facts) unattributed(result *approvalv1alpha1.CheckResult) string {
-	message := result.Message
-	if f.check != nil && f.check.Status.Message != "" {
-		message = f.check.Status.Message
+	if f.check == nil || f.check.Status.Message == "" {
+		return sentence(result.Message)
 	}
-	message = sentence(message)
-	unknown := f.check != nil && f.check.Status.Reason == approvalv1alpha1.ReasonAuthorUnknown
-	if !unknown || strings.Contains(message, "anew") {
+	return f.mend(f.check.Status.Reason, sentence(f.check.Status.Message))
+}
+
+// mend adds to a sentence about a standing author what the person types who stands for the plan from now on.
+func (f *facts) mend(reason, message string) string {
+	if !f.automated() || f.plan == nil || strings.Contains(message, "kubectl") {
 		return message
 	}
-	if f.automated() {
-		return fmt.Sprintf("%s: let somebody else accept with `kubectl countersign accept releaseplan/%s -n %s`, then create the Release anew",
-			message, f.plan.Name, f.plan.Namespace)
+	switch reason {
+	case approvalv1alpha1.ReasonNoAuthor, approvalv1alpha1.ReasonAuthorUnknown, approvalv1alpha1.ReasonStandingChanged, approvalv1alpha1.ReasonStandingExpired:
+		return fmt.Sprintf("%s (to accept, type `kubectl countersign accept releaseplan/%s -n %s`)", message, f.plan.Name, f.plan.Namespace)
 	}
-	return message + ": let somebody whom the directory knows create the Release"
+	return message
 }
 
 // verify takes over what the attribution check found. It is empty as long as nothing speaks against the author; whether he

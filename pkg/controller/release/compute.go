@@ -97,7 +97,7 @@ func (s *step) name(f *facts) bool {
 	}
 	attribute(f.words, &s.status, is)
 	if !who.Attributed() {
-		s.invalid(f, releasev1alpha1.ReasonValidationError, who.Message)
+		s.invalid(f, releasev1alpha1.ReasonValidationError, f.mend(who.Reason, who.Message))
 		return false
 	}
 	if who.Source == approvalv1alpha1.SourceStanding && !f.foreign && !f.labelled(who.Author) {

@@ -34,7 +34,7 @@ func TestInvalid(t *testing.T) {
 		"nobody": {[]change{func(f *facts) {
 			delete(f.release.Annotations, approvalv1alpha1.AnnotationAuthor)
 		}}, validationError, "nobody is recorded as the author"},
-		"automated, nobody stood": {[]change{automatedBy(ci, func(s *attribution.Standing) { s.Author = "" })}, validationError, "nobody stood for the ReleasePlan prod then"},
+		"automated, nobody stood": {[]change{automatedBy(ci, func(s *attribution.Standing) { s.Author = "" })}, validationError, "then create the Release anew (to accept, type `kubectl countersign accept releaseplan/prod -n tenant`)"},
 		"automated, plan changed": {[]change{automatedBy(ci, nil), func(f *facts) { f.plan.Generation = 4 }}, validationError, "was changed after the Release was made"},
 		"automated, stood until":  {[]change{automatedBy(ci, func(s *attribution.Standing) { s.ExpiresAt = &expired })}, validationError, "and that is over"},
 		"robot":                   {[]change{func(f *facts) { f.release.Annotations[approvalv1alpha1.AnnotationAuthor] = ci }}, validationError, "only the robot " + ci},
@@ -52,15 +52,15 @@ func TestInvalid(t *testing.T) {
 		"revoked": {[]change{func(f *facts) { f.request.Spec.Revoked = &approvalv1alpha1.Revocation{Reason: "no", By: bob} }}, approvalv1alpha1.ReasonRevoked,
 			"request tenant/rcr-1 was revoked by " + bob},
 		"author unknown": {[]change{refuses(approvalv1alpha1.ReasonAuthorUnknown, "the directory does not know alice.")}, validationError,
-			"the directory does not know alice: let somebody whom the directory knows create the Release"},
-		"standing author left": {[]change{automatedBy(ci, nil), refuses(approvalv1alpha1.ReasonAuthorUnknown, "alice has left")}, validationError,
-			"alice has left: let somebody else accept with `kubectl countersign accept releaseplan/prod -n tenant`, then create the Release anew"},
-		"the check says itself how to mend": {[]change{refuses(approvalv1alpha1.ReasonAuthorUnknown, "alice has left: create it anew.")}, validationError, "alice has left: create it anew"},
-		"rejection whose check is gone":     {[]change{refuses(approvalv1alpha1.ReasonOnlyRobot, "a robot"), func(f *facts) { f.check = nil }}, validationError, "a robot"},
-		"check of no person":                {[]change{func(f *facts) { f.check.Spec.RequireHuman = new(bool) }}, validationError, "asked for no person"},
-		"check that verified nobody":        {[]change{func(f *facts) { f.check.Status.Verified = false }}, validationError, "asked for no person"},
-		"check of another resource":         {[]change{func(f *facts) { f.check.Spec.Resource = &approvalv1alpha1.ObjectReference{Name: "x"} }}, validationError, "something else than this Release"},
-		"check of another author":           {[]change{func(f *facts) { f.check.Status.Author.Username = bob }}, validationError, "found another author"},
+			"the directory does not know alice"},
+		"standing author left": {[]change{automatedBy(ci, nil), refuses(approvalv1alpha1.ReasonAuthorUnknown, "alice has left: let somebody else accept.")}, validationError,
+			"alice has left: let somebody else accept (to accept, type `kubectl countersign accept releaseplan/prod -n tenant`)"},
+		"standing, but a robot":         {[]change{automatedBy(ci, nil), refuses(approvalv1alpha1.ReasonOnlyRobot, "a robot")}, validationError, "a robot"},
+		"rejection whose check is gone": {[]change{refuses(approvalv1alpha1.ReasonOnlyRobot, "a robot"), func(f *facts) { f.check = nil }}, validationError, "a robot"},
+		"check of no person":            {[]change{func(f *facts) { f.check.Spec.RequireHuman = new(bool) }}, validationError, "asked for no person"},
+		"check that verified nobody":    {[]change{func(f *facts) { f.check.Status.Verified = false }}, validationError, "asked for no person"},
+		"check of another resource":     {[]change{func(f *facts) { f.check.Spec.Resource = &approvalv1alpha1.ObjectReference{Name: "x"} }}, validationError, "something else than this Release"},
+		"check of another author":       {[]change{func(f *facts) { f.check.Status.Author.Username = bob }}, validationError, "found another author"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
