@@ -53,6 +53,10 @@ type parts struct {
 
 // Run runs the controller until the context ends.
 func Run(ctx context.Context, config *rest.Config, options Options) error {
+	// The API server shares itself out by priority and fairness. The client's own limit of twenty calls a second would let
+	// the Releases of one team keep everybody's approvals waiting.
+	config = rest.CopyConfig(config)
+	config.QPS = -1
 	mgr, err := newManager(config, options)
 	if err != nil {
 		return err
