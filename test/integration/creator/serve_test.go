@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -31,8 +33,59 @@ const (
 	webhookService    = systemNamespace + "/countersign-webhook:443"
 )
 
-// webhookAddress is where the webhooks listen.
-var webhookAddress string
+// webhooks is the way to the webhooks.
+var webhooks = &way{}
+
+// way leads connections on, unless it is interrupted.
+type way struct {
+	to string
+
+	mutex       sync.Mutex
+	interrupted bool
+	open        []net.Conn
+}
+
+// interrupt cuts all connections and refuses new ones, or takes them again.
+func (w *way) interrupt(interrupted bool) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.interrupted = interrupted
+	for _, connection := range w.open {
+		_ = connection.Close()
+	}
+	w.open = nil
+}
+
+// serve takes connections until the process ends.
+func (w *way) serve(listener net.Listener) {
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		to, err := net.Dial("tcp", w.to)
+		if err != nil {
+			_ = from.Close()
+			continue
+		}
+		if !w.keep(from, to) {
+			_, _ = from.Close(), to.Close()
+			continue
+		}
+		go func() { _, _ = io.Copy(to, from); _ = to.Close() }()
+		go func() { _, _ = io.Copy(from, to); _ = from.Close() }()
+	}
+}
+
+func (w *way) keep(both ...net.Conn) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.interrupted {
+		return false
+	}
+	w.open = append(w.open, both...)
+	return true
+}
 
 // serve runs the webhooks until the process ends, as the shipped identity with the shipped rights.
 func serve(ctx context.Context, c *env.Cluster) error {
@@ -62,8 +115,13 @@ func serve(ctx context.Context, c *env.Cluster) error {
 			os.Exit(1)
 		}
 	}()
-	webhookAddress = net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port))
-	return c.Route(webhookService, webhookAddress)
+	webhooks.to = net.JoinHostPort("127.0.0.1", strconv.Itoa(address.Port))
+	relay, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go webhooks.serve(relay)
+	return c.Route(webhookService, relay.Addr().String())
 }
 
 func newManager(ctx context.Context, as *rest.Config, address *net.TCPAddr) (ctrl.Manager, error) {
