@@ -1,6 +1,7 @@
 package origin
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,19 @@ metadata:
 `))
 	assert.Equal(t, types.UID("another"), n.CreatedFor)
 	assert.Equal(t, types.UID("job-uid"), n.Owner.UID)
+}
+
+func TestACreatorThatWasAssignedLaterProvesNothing(t *testing.T) {
+	const pod = `{apiVersion: v1, kind: Pod, metadata: {creationTimestamp: "2026-03-01T12:00:00Z", annotations: {
+		attribution.alaudadevops.io/created-by: alice, attribution.alaudadevops.io/migrated-by: "%s"}}}`
+	since := time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)
+	creator, believed := FromUnstructured(parse(t, fmt.Sprintf(pod, ""))).Creator(since)
+	assert.True(t, believed, "an empty one says nothing")
+	assert.Equal(t, "alice", creator)
+	n := FromUnstructured(parse(t, fmt.Sprintf(pod, "admin")))
+	assert.Equal(t, "alice", n.CreatedBy, "people may read it")
+	_, believed = n.Creator(since)
+	assert.False(t, believed)
 }
 
 func TestFromUnstructuredReadsRuns(t *testing.T) {

@@ -282,6 +282,28 @@ func TestWebhooksOfOthersAreLeftAlone(t *testing.T) {
 	assert.Equal(t, "theirs", string(validating.Webhooks[2].ClientConfig.CABundle))
 }
 
+func TestEveryNamedConfigurationIsKept(t *testing.T) {
+	also := configurations()
+	for _, configuration := range also {
+		configuration.SetName("also")
+	}
+	c := newCluster(t, append(configurations(), also...)...)
+	k := c.replica()
+	k.options.Configurations = []string{DefaultConfiguration, "also"}
+	c.settle(k)
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, c.client.Get(t.Context(), client.ObjectKey{Name: "also"}, &mutating))
+	assert.Equal(t, c.trusted()[0], mutating.Webhooks[0].ClientConfig.CABundle)
+
+	require.NoError(t, c.client.Delete(t.Context(), &mutating))
+	c.clock.SetTime(c.clock.Now().Add(c.settle(k)))
+	before := served(t, k)
+	c.settle(k)
+	c.clock.SetTime(c.clock.Now().Add(DefaultOverlap))
+	c.settle(k)
+	assert.Equal(t, before, served(t, k), "nothing new is served before each of them trusts it")
+}
+
 func TestServesFromMemoryWhileTheAPIServerIsAway(t *testing.T) {
 	c := newCluster(t, configurations()...)
 	k := c.replica()
