@@ -180,6 +180,8 @@ func epochKnown(ctx context.Context, admin client.Client) bool {
 	return err == nil && time.Since(since) > time.Second
 }
 
+var errEnded = errors.New("it is not to end by itself")
+
 // controller is the controller's process.
 type controller struct {
 	dir  string
@@ -252,7 +254,7 @@ func (c *controller) healthy(ctx context.Context, port int) error {
 		select {
 		case err := <-c.done:
 			log, _ := os.ReadFile(filepath.Join(c.dir, "log"))
-			return false, fmt.Errorf("the controller ended (%v): %s", err, log)
+			return false, fmt.Errorf("the controller ended: %w: %s", errors.Join(errEnded, err), log)
 		default:
 		}
 		return isReady(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", port)), nil
