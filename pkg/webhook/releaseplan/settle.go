@@ -2,6 +2,8 @@ package releaseplan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -172,7 +174,7 @@ func (c *change) mayAccept() bool { return c.isPerson && (c.isProposed() || c.ca
 // accept settles a plan that its caller accepts, until the time that he gives if he gives one.
 func (c *change) accept(order string) (*outcome, error) {
 	if !c.mayAccept() {
-		return nil, c.notHis("accepts")
+		return nil, c.notHis("accepts it")
 	}
 	if order == yes {
 		return c.take(nil), nil
@@ -199,7 +201,7 @@ func (c *change) withdraw() (*outcome, error) {
 		out.accept = ""
 		return c.declined(out), nil
 	}
-	return nil, c.notHis("takes back")
+	return nil, c.notHis("takes it back")
 }
 
 // declined takes the proposal away if it was for the caller.
@@ -210,13 +212,22 @@ func (c *change) declined(out *outcome) *outcome {
 
 // notHis refuses somebody else's word.
 func (c *change) notHis(does string) error {
-	who := "nobody does yet"
-	if proposed := c.have[approvalv1alpha1.AnnotationProposed]; proposed != "" {
-		who = "that is " + plaintext.Line(proposed, maxName)
-	} else if author := c.stands(); author != "" {
-		who = "that is " + plaintext.Line(author, maxName)
+	who := "nobody is"
+	if names := c.answerable(); len(names) > 0 {
+		who = "that is " + strings.Join(names, " or ")
 	}
 	return admit.Because(approvalv1alpha1.ReasonNotPermitted, fmt.Sprintf(
-		"only the person who is proposed or stands for the plan %s it, and %s, not %s: leave the annotation %s out, or have yourself proposed by %s",
+		"only the person who is proposed or stands for the plan %s, and %s, not %s: leave the annotation %s out, or have yourself proposed by %s",
 		does, who, plaintext.Line(c.caller, maxName), approvalv1alpha1.AnnotationAccept, approvalv1alpha1.AnnotationProposed))
+}
+
+// answerable are the names of who may give his word, to be shown.
+func (c *change) answerable() []string {
+	var names []string
+	for _, name := range []string{c.have[approvalv1alpha1.AnnotationProposed], c.stands()} {
+		if shown := plaintext.Line(name, maxName); name != "" && !slices.Contains(names, shown) {
+			names = append(names, shown)
+		}
+	}
+	return names
 }
