@@ -80,6 +80,10 @@ func runProxy(t *testing.T) proxyProcess {
 	o.Server.Address, o.Server.HealthAddress = freeAddress(t), freeAddress(t)
 	o.AccessLog, o.AuthenticationConfig = filepath.Join(dir, "access.log"), cluster.AuthenticationConfig()
 	o.AuthorizationTTL, o.Streams.Recheck, o.LeaseName = 100*time.Millisecond, 100*time.Millisecond, "countersign-proxy-test"
+	o.DirectoryFile = filepath.Join(dir, "directory.yaml")
+	people := filepath.Join(dir, "people.yaml")
+	require.NoError(t, os.WriteFile(o.DirectoryFile, fmt.Appendf(nil, "{type: static, static: {path: %q}}", people), 0o600))
+	require.NoError(t, os.WriteFile(people, []byte("people: [{username: wanda@example.com, uid: p-1, displayName: Wanda W., email: wanda@example.com}]"), 0o600))
 	require.NoError(t, o.Validate())
 	go func() {
 		// It ends with the process: later tests of this package use it too.

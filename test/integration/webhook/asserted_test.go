@@ -85,7 +85,9 @@ func TestAssertedIsWhoeverBringsNoCredentialOfHisOwn(t *testing.T) {
 
 func TestS7_RulesRefuseAssertedAnswers(t *testing.T) {
 	w := newWorld(t)
-	w.check(func(c *approvalv1alpha1.ApprovalRequest) { c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid })
+	w.check(func(c *approvalv1alpha1.ApprovalRequest) {
+		c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	})
 	refused(t, w.impersonator("mallory", "dave", "").Create(t.Context(), w.answer("asserted", approve)), "log in with a token of your own")
 	refused(t, w.impersonator("mallory", "dave", "").Create(t.Context(), w.answer("asserted", approvalv1alpha1.DecisionReject)), "log in with a token of your own")
 	w.create(w.token("dave"), w.answer("own", approve))
@@ -94,14 +96,18 @@ func TestS7_RulesRefuseAssertedAnswers(t *testing.T) {
 // A credential id is forged only with a right of its own.
 func TestS7_CredentialIDsAreNotForged(t *testing.T) {
 	w := newWorld(t)
-	w.check(func(c *approvalv1alpha1.ApprovalRequest) { c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid })
+	w.check(func(c *approvalv1alpha1.ApprovalRequest) {
+		c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+	})
 	err := w.impersonator("mallory", "dave", forge).Create(t.Context(), w.answer("forged", approve))
 	assert.True(t, apierrors.IsForbidden(err))
 	assert.ErrorContains(t, err, "cannot impersonate")
 
 	t.Run("whoever has it can, which is why no shipped role conveys it", func(t *testing.T) {
 		w := newWorld(t)
-		w.check(func(c *approvalv1alpha1.ApprovalRequest) { c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid })
+		w.check(func(c *approvalv1alpha1.ApprovalRequest) {
+			c.Spec.AssertedAnswers = approvalv1alpha1.AssertedAnswersForbid
+		})
 		answer := w.answer("forged", approve)
 		w.create(w.impersonator("root", "dave", forge, "userextras/"+approvalv1alpha1.ExtraCredentialID), answer)
 		assert.Equal(t, approvalv1alpha1.ExtraValue{forge}, answer.Spec.Responder.Extra[approvalv1alpha1.ExtraCredentialID])
