@@ -32,3 +32,11 @@ func (e *environment) directoryConfig() (string, error) {
 	}
 	return config, os.WriteFile(config, content, 0o600)
 }
+
+// proxyDirectory is the directory that the controller asks, for the proxy to say who people are.
+func (e *environment) proxyDirectory() (string, error) {
+	if given := e.settings["directory-config"]; given != "" {
+		return given, nil
+	}
+	return e.directoryConfig()
+}

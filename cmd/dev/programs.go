@@ -64,6 +64,10 @@ func (e *environment) startProxy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	directory, err := e.proxyDirectory()
+	if err != nil {
+		return err
+	}
 	return e.run(ctx, nameProxy, e.at.proxyHealth,
 		"--address="+e.at.proxy,
 		"--health-address="+e.at.proxyHealth,
@@ -75,6 +79,7 @@ func (e *environment) startProxy(ctx context.Context) error {
 		"--public-url="+e.at.proxyURL(),
 		"--access-log="+e.accessLog(),
 		"--self-token-file="+self,
+		"--directory-config="+directory,
 		"--drain-delay=0s", // no load balancer has to learn first that it ends
 	)
 }
