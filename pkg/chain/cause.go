@@ -33,7 +33,7 @@ func Cause(t Ties) (Grade, string, []Evidence) {
 	case t.Recorded:
 		evidence = []Evidence{FromRecord}
 	default:
-		return Inferred, "only the owner reference says so, and anybody who may change the object can set that", evidence
+		return Inferred, "only an owner reference or label says so, and anybody who may change the object can set that", evidence
 	}
 	switch {
 	case t.Creator.User == "":

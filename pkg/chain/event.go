@@ -31,8 +31,8 @@ type Event struct {
 	Group, Resource, Namespace string
 	// Name is empty where the client left it to the server (generateName) and the log holds no bodies.
 	Name string
-	// UID is empty where the log does not tell. At level Metadata that is the rule: the log then holds it only for updates
-	// in which the client sent it, and the API server has compared it.
+	// UID is empty where the log does not tell. At level Metadata that is the rule: the log then repeats the UID that the
+	// client sent, which the API server has compared for updates, and for nothing else.
 	UID      types.UID
 	User, As string
 	Received time.Time
@@ -57,6 +57,9 @@ func Reduce(e *auditv1.Event) *Event {
 	reduced := &Event{
 		Deed: deed, Group: ref.APIGroup, Resource: ref.Resource, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
 		User: e.User.Username, Received: e.RequestReceivedTimestamp.Time, At: e.StageTimestamp.Time,
+	}
+	if deed == Created {
+		reduced.UID = "" // the log repeats what the client sent there, and the server then chose another
 	}
 	if e.ImpersonatedUser != nil {
 		reduced.As = e.ImpersonatedUser.Username

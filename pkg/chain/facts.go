@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -47,6 +48,8 @@ type entry struct {
 	source Source
 	// gone says why it cannot be read.
 	gone string
+	// cut tells that the chain is full: nothing is kept of the object.
+	cut bool
 	// alive is a moment at which the object is known to have existed; zero if none is.
 	alive   time.Time
 	archive *hop
@@ -154,6 +157,7 @@ func (f *Facts) addNew(o *Object, as role) *entry {
 	e := &entry{Object: *o, role: as}
 	if len(f.entries) >= maxObjects {
 		f.Note("The chain is cut off at %d objects.", maxObjects)
+		e.cut = true
 		return e
 	}
 	f.entries = append(f.entries, e)
@@ -179,7 +183,7 @@ func (f *Facts) index(e *entry) {
 
 // know fills in what was read of an object itself, and follows where it leads.
 func (f *Facts) know(e *entry, o *Object, source Source) {
-	if source < e.source {
+	if source < e.source || e.cut {
 		return
 	}
 	if e.source == unread {
@@ -211,7 +215,7 @@ func (f *Facts) follow(e *entry) {
 	if e.Owner != nil {
 		f.add(&Object{
 			Group: e.Owner.Group, Version: e.Owner.Version, Kind: e.Owner.Kind, Resource: ResourceOf(e.Owner.Kind),
-			Namespace: e.Namespace, Name: e.Owner.Name, UID: e.Owner.UID,
+			Namespace: cmp.Or(e.Owner.Namespace, e.Namespace), Name: e.Owner.Name, UID: e.Owner.UID,
 		}, above).sawAlive(e.Created)
 	}
 	if e.Request != nil && e.Request.UID != "" {

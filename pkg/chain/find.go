@@ -9,6 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// maxLives bounds how many objects of a name are told apart.
+const maxLives = 10_000
+
 // Finder finds the objects that had a name, in logs and archives.
 type Finder struct {
 	// Word names the kind as people do: its kind or plural, in any case. Group is empty for any.
@@ -34,6 +37,9 @@ func (f *Finder) AddObject(o *Object, at time.Time) {
 		f.byUID = map[types.UID]*life{}
 	}
 	l := f.byUID[o.UID]
+	if l == nil && len(f.byUID) >= maxLives {
+		return
+	}
 	if l == nil {
 		l = &life{Object: *o, first: at, last: at}
 		f.byUID[o.UID] = l
@@ -59,6 +65,9 @@ func (f *Finder) AddEvent(e *Event) {
 	case e.UID != "":
 		f.AddObject(o, e.At)
 	case e.Deed == Created && f.matches(o):
+		if len(f.births) >= maxLives { // the last ones are asked for
+			f.births = slices.Delete(f.births, 0, maxLives/2)
+		}
 		f.births = append(f.births, e)
 	}
 }

@@ -113,8 +113,8 @@ func TestCause(t *testing.T) {
 			want: Asserted, says: "too old"},
 		"an inferred creator":       {ties: Ties{Recorded: true, Controller: true, Creator: Finding{User: bot, Grade: Inferred}}, want: Inferred, says: "inferred"},
 		"an unknown creator":        {ties: Ties{Recorded: true}, want: Inferred, says: "not known"},
-		"only the reference":        {ties: Ties{Reference: true, Creator: controller, Controller: true}, want: Inferred, says: "only the owner reference"},
-		"an owner set afterwards":   {ties: Ties{Reference: true, Creator: Finding{User: alice, Grade: Authenticated}}, want: Inferred, says: "only the owner reference"},
+		"only the reference":        {ties: Ties{Reference: true, Creator: controller, Controller: true}, want: Inferred, says: "only an owner reference"},
+		"an owner set afterwards":   {ties: Ties{Reference: true, Creator: Finding{User: alice, Grade: Authenticated}}, want: Inferred, says: "only an owner reference"},
 		"a name in common, no more": {ties: Ties{}, want: Inferred},
 	}
 	for name, test := range tests {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
 // Object is what is kept of one object.
@@ -43,6 +44,8 @@ type Object struct {
 type Owner struct {
 	Group, Version, Kind, Name string
 	UID                        types.UID
+	// Namespace is empty for the object's own.
+	Namespace string
 }
 
 // GroupKind is the kind without its version.
@@ -78,8 +81,23 @@ func ObjectOf(gvk schema.GroupVersionKind, meta metav1.Object) *Object {
 	if uid := meta.GetLabels()[approvalv1alpha1.LabelRequestUID]; uid != "" {
 		o.Request = &approvalv1alpha1.RequestReference{UID: types.UID(uid)}
 	}
-	o.Owner, o.Controller = ownerOf(meta.GetOwnerReferences())
+	if o.Owner, o.Controller = ownerOf(meta.GetOwnerReferences()); o.Owner == nil {
+		o.Owner = releaseOf(meta.GetLabels())
+		o.Controller = o.Owner != nil
+	}
 	return o
+}
+
+// releaseOf is the Release that a run was made for. It is in another namespace, so no owner reference can name it.
+func releaseOf(labels map[string]string) *Owner {
+	uid, name := labels[releasev1alpha1.LabelReleaseUID], labels[releasev1alpha1.LabelReleaseName]
+	if uid == "" || name == "" {
+		return nil
+	}
+	return &Owner{
+		Group: releasev1alpha1.GroupVersion.Group, Version: releasev1alpha1.GroupVersion.Version, Kind: "Release",
+		Namespace: labels[releasev1alpha1.LabelReleaseNamespace], Name: name, UID: types.UID(uid),
+	}
 }
 
 func ownerOf(references []metav1.OwnerReference) (owner *Owner, controller bool) {

@@ -15,7 +15,10 @@ const noCredential = "no credential of the caller's own was seen"
 
 // personDoubt is doubt about what the server wrote of a caller into an object of ours.
 func (f *Facts) personDoubt(e *entry, who *approvalv1alpha1.Identity) string {
-	return join(f.doubt(e), map[bool]string{true: noCredential}[who.Asserted()])
+	if who.Asserted() {
+		return join(f.doubt(e), noCredential)
+	}
+	return f.doubt(e)
 }
 
 // requestLinks are who asked, and for what.

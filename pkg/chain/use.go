@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,8 +45,9 @@ func (g *useGroup) alike(other *useGroup) bool {
 
 // AddUse takes a use up if it was made under a request of the chain, or by a pod or run of it.
 func (f *Facts) AddUse(u *Use) bool {
-	for _, e := range f.entries {
-		if e.request == nil || e.Namespace+"/"+e.Name != u.Request {
+	namespace, name, _ := strings.Cut(u.Request, "/")
+	for _, e := range f.names[ours(kindRequest, namespace, name, "").key()] {
+		if e.request == nil {
 			continue
 		}
 		if grade, why, is := underRequest(e.request, u); is {

@@ -13,10 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/chain"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
+
+// controllerUser makes the runs of Releases.
+const controllerUser = "system:serviceaccount:" + systemNamespace + ":countersign-controller"
 
 // maxReadings bounds how often logs are read: each hop upwards that only a log knows takes one reading.
 const maxReadings = 32
@@ -140,6 +144,7 @@ func (x *chaining) prepare(word string) error {
 // controllersIn makes a table of origins answer who makes what.
 func controllersIn(path string) (func(child, owner schema.GroupKind, user string) bool, error) {
 	config := origin.DefaultConfig()
+	release := schema.GroupKind{Group: releasev1alpha1.GroupVersion.Group, Kind: "Release"}
 	if path != "" {
 		var err error
 		if config, err = origin.LoadConfig(path); err != nil {
@@ -147,6 +152,9 @@ func controllersIn(path string) (func(child, owner schema.GroupKind, user string
 		}
 	}
 	return func(child, owner schema.GroupKind, user string) bool {
+		if owner == release {
+			return user == controllerUser
+		}
 		return slices.ContainsFunc(config.Hops, func(hop origin.ConfiguredHop) bool {
 			return hop.Child == origin.GroupKind{Group: child.Group, Kind: child.Kind} &&
 				hop.Owner == origin.GroupKind{Group: owner.Group, Kind: owner.Kind} && slices.Contains(hop.Controllers, user)

@@ -123,7 +123,7 @@ func (t *chainPrinter) doneBy(tree *chain.Tree) string {
 func (t *chainPrinter) actor(l *chain.Link) string {
 	from := t.chain.Node(l.From)
 	if l.Relation == chain.RelationDemanded {
-		return fmt.Sprintf("for rule %s, %s%s %s", showName(from.Name), showName(l.Text), t.authors(l), gradeText(l))
+		return fmt.Sprintf("for rule %s, %s %s%s", showName(from.Name), showName(l.Text), gradeText(l), t.authors(l))
 	}
 	text := string(l.Relation) + " " + t.times(l) + "by " + t.who(l)
 	if l.Count > 1 && l.Until != nil {
@@ -147,7 +147,7 @@ func (t *chainPrinter) authors(demanded *chain.Link) string {
 	if text == "" {
 		return ", its author is not known"
 	}
-	return text + ","
+	return text
 }
 
 // who names the user of a link; of an impersonation both.
