@@ -70,8 +70,16 @@ func TestMain(m *testing.M) {
 	}
 	running = &controller{dir: dir}
 	code := run(m)
-	_ = os.RemoveAll(dir)
-	_ = os.RemoveAll(dir)
+	if os.Getenv("COUNTERSIGN_KEEP") == "" {
+		_ = os.RemoveAll(dir)
+	} else {
+		fmt.Fprintln(os.Stderr, "kept:", dir)
+	}
+	if os.Getenv("COUNTERSIGN_KEEP") == "" {
+		_ = os.RemoveAll(dir)
+	} else {
+		fmt.Fprintln(os.Stderr, "kept:", dir)
+	}
 	os.Exit(code)
 }
 
