@@ -35,7 +35,9 @@ func hasOwnReleases(ctx context.Context, client dynamic.Interface) (bool, error)
 	return isOurs(definition), nil
 }
 
-func isOurs(definition metav1.Object) bool { return definition.GetLabels()[labelPartOf] == "countersign" }
+func isOurs(definition metav1.Object) bool {
+	return definition.GetLabels()[labelPartOf] == "countersign"
+}
 
 // releaseKinds has the watcher want the policies of the Release kinds for as long as those kinds are ours.
 type releaseKinds struct {
