@@ -117,7 +117,7 @@ Exit codes: 0 done, 1 error, 2 usage, 3 denied or rejected, 4 still pending, 5 n
 	root.SetOut(p.streams.Out)
 	root.SetErr(p.streams.ErrOut)
 	p.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.wait(), p.explain(), p.whois(), p.chain(), p.creators())
+	root.AddCommand(p.request(), p.list(), p.describe(), p.approve(), p.reject(), p.revoke(), p.accept(), p.wait(), p.explain(), p.whois(), p.chain(), p.creators())
 	return root
 }
 

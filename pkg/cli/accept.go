@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
+)
+
+type acceptOptions struct {
+	output   output
+	expires  string
+	withdraw bool
+	yes      bool
+}
+
+func (p *program) accept() *cobra.Command {
+	o := &acceptOptions{}
+	cmd := verb(&cobra.Command{
+		Use:   "accept releaseplan/NAME",
+		Short: "Stand for a release plan, or stop",
+		Long: `Stand for a release plan that names you: answer for the Releases that programs make by it.
+
+You stand for the plan as it is shown. When its spec is changed later, your word is gone. The server sees who you are, and
+takes the word of nobody but who is proposed for the plan or stands for it already.
+
+Exit codes: 0 done, 3 refused, 5 no such plan.`,
+		Example: example(`
+# See what you would answer for, and accept it
+{{}} accept releaseplan/shop -n team-a
+
+# For a quarter of a year, without being asked again
+{{}} accept releaseplan/shop -n team-a --expires 2160h --yes
+
+# Take your word back, or decline
+{{}} accept releaseplan/shop -n team-a --withdraw`),
+		Args: exactlyOne, ValidArgsFunction: p.completePlans(),
+	}, func(ctx context.Context, args []string) error { return p.runAccept(ctx, o, args[0]) })
+	cmd.Flags().StringVar(&o.expires, "expires", "", "When your word ends: a duration such as 720h, or a time such as 2030-01-31T18:00:00Z.")
+	cmd.Flags().BoolVar(&o.withdraw, "withdraw", false, "Take your word back, or decline to give it.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation on a terminal.")
+	o.output.addTo(cmd)
+	return cmd
+}
+
+// completePlans offers the plans of the namespace.
+func (p *program) completePlans() completer {
+	return p.complete(func(ctx context.Context, c *cluster) ([]string, error) {
+		namespace, err := p.namespace()
+		if err != nil {
+			return nil, err
+		}
+		plans := &unstructured.UnstructuredList{}
+		plans.SetGroupVersionKind(releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan + "List"))
+		err = c.List(ctx, plans, client.InNamespace(namespace))
+		names := make([]string, 0, len(plans.Items))
+		for i := range plans.Items {
+			names = append(names, "releaseplan/"+plans.Items[i].GetName())
+		}
+		return names, err
+	})
+}
+
+func (p *program) runAccept(ctx context.Context, o *acceptOptions, word string) error {
+	value, err := o.value(p.clock.Now())
+	if err != nil {
+		return err
+	}
+	namespace, err := p.namespace()
+	if err != nil {
+		return err
+	}
+	c, err := p.dial(p)
+	if err != nil {
+		return err
+	}
+	me, err := c.whoami(ctx)
+	if err != nil {
+		return err
+	}
+	plan, err := c.plan(ctx, word, namespace)
+	if err != nil {
+		return err
+	}
+	p.tell("%s", strings.TrimSuffix(p.planSheet(plan), "\n"))
+	if !o.yes && !p.confirm(o.question()) {
+		return fail(ExitError, "nothing was changed, because you did not say yes: answer y, or give --yes")
+	}
+	if err := c.sendWord(ctx, plan, value, me.Username); err != nil {
+		return err
+	}
+	if err := o.took(plan, me.Username); err != nil {
+		return err
+	}
+	if o.output.machine() {
+		plan.SetManagedFields(nil)
+		return o.output.print(p.streams.Out, false, namedObject(plan))
+	}
+	p.say("%s", p.acceptedText(plan, me.Username))
+	return nil
+}
+
+// value is what the annotation accept says.
+func (o *acceptOptions) value(now time.Time) (string, error) {
+	switch {
+	case o.withdraw && o.expires != "":
+		return "", usage("give either --withdraw or --expires")
+	case o.withdraw:
+		return "false", nil
+	case o.expires == "":
+		return "true", nil
+	}
+	var until moment
+	if lasts, err := time.ParseDuration(o.expires); err == nil {
+		until.Time = now.Add(lasts).UTC().Truncate(time.Second)
+	} else if err := until.Set(o.expires); err != nil {
+		return "", usage("--expires %s is neither a duration nor a time: write 720h, or 2030-01-31T18:00:00Z", words(o.expires))
+	}
+	if !until.After(now) {
+		return "", usage("--expires %s is over already: give a time to come", words(o.expires))
+	}
+	return until.String(), nil
+}
+
+func (o *acceptOptions) question() string {
+	if o.withdraw {
+		return "Do you take your word back?"
+	}
+	return "Do you answer for the Releases that programs make by this plan?"
+}
+
+// confirm asks whoever watches. Nobody watches a script, which has said what it wants.
+func (p *program) confirm(question string) bool {
+	if !p.terminal {
+		return true
+	}
+	p.tell("%s [y/N]", question)
+	answer, _ := bufio.NewReader(p.streams.In).ReadString('\n') // Without an answer it is no.
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+// plan reads the plan that a word means, with fields that only its own installation knows.
+func (c *cluster) plan(ctx context.Context, word, namespace string) (*unstructured.Unstructured, error) {
+	ref, err := c.target(word, namespace)
+	if err != nil {
+		return nil, err
+	}
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+	if gvk.Group != releasev1alpha1.GroupVersion.Group || gvk.Kind != releasev1alpha1.KindReleasePlan {
+		return nil, usage("%s is no release plan, and nothing else is accepted: write releaseplan/NAME", words(word))
+	}
+	plan := &unstructured.Unstructured{}
+	plan.SetGroupVersionKind(gvk)
+	if err := c.Get(ctx, keyOf(namespace, ref.Name), plan); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// sendWord says it to the plan that was shown, and to no later one. plan is then as the server stored it.
+func (c *cluster) sendWord(ctx context.Context, plan *unstructured.Unstructured, value, me string) error {
+	before := plan.DeepCopy()
+	annotations := plan.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[approvalv1alpha1.AnnotationAccept] = value
+	if value == "false" && annotations[approvalv1alpha1.AnnotationProposed] == me {
+		delete(annotations, approvalv1alpha1.AnnotationProposed)
+	}
+	plan.SetAnnotations(annotations)
+	err := c.Patch(ctx, plan, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return fail(ExitError, "the plan changed after it was shown, so nothing was said: look at it again")
+	}
+	return err
+}
+
+// took asserts that the server did what was asked: without its webhooks an annotation is only an annotation.
+func (o *acceptOptions) took(plan *unstructured.Unstructured, me string) error {
+	if stands := plan.GetAnnotations()[approvalv1alpha1.AnnotationAuthor] == me; stands == o.withdraw {
+		return fail(ExitError, "the server stored your word but did not act on it: ask an administrator whether Countersign's webhooks are installed")
+	}
+	return nil
+}
+
+// planSheet is what somebody answers for who accepts the plan.
+func (p *program) planSheet(plan *unstructured.Unstructured) string {
+	out := &sheet{}
+	annotations := plan.GetAnnotations()
+	out.field("Plan", "%s", showName(plan.GetName())+" in "+showName(plan.GetNamespace()))
+	for _, field := range []struct{ name, path string }{
+		{"Application", "application"}, {"Components", "componentGroup"}, {"Target", "target"},
+	} {
+		text, _, _ := unstructured.NestedString(plan.Object, "spec", field.path)
+		out.optional(field.name, showName(text))
+	}
+	out.field("Generation", "%d", plan.GetGeneration())
+	out.optional("Created by", showName(annotations[approvalv1alpha1.AnnotationCreatedBy]))
+	out.optional("Changed by", showName(annotations[approvalv1alpha1.AnnotationChangedBy]))
+	out.optional("Proposed", showName(annotations[approvalv1alpha1.AnnotationProposed]))
+	out.optional("Stands", p.standsText(plan))
+	return out.String()
+}
+
+// standsText is who stands for the plan; empty if nobody does.
+func (p *program) standsText(plan *unstructured.Unstructured) string {
+	standing, err := attribution.ParseStanding(plan.GetAnnotations()[approvalv1alpha1.AnnotationStanding])
+	if err != nil || standing.Author == "" {
+		return ""
+	}
+	text := showName(standing.Author) + ", since " + momentText(standing.AcceptedAt, p.clock.Now())
+	if standing.ExpiresAt != nil {
+		text += ", until " + momentText(*standing.ExpiresAt, p.clock.Now())
+	}
+	return text
+}
+
+func (p *program) acceptedText(plan *unstructured.Unstructured, me string) string {
+	name := "releaseplan/" + showName(plan.GetName()) + " in " + showName(plan.GetNamespace())
+	stands := plan.GetAnnotations()[approvalv1alpha1.AnnotationAuthor]
+	switch {
+	case stands == me:
+		return "accepted " + name + ": " + p.standsText(plan)
+	case stands == "":
+		return "withdrawn from " + name + ": nobody stands for it"
+	}
+	return "declined " + name + ": " + showName(stands) + " stands for it"
+}
