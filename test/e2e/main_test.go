@@ -26,6 +26,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
 // timeout bounds every wait of a test. It says nothing about how fast things are.
@@ -36,6 +37,7 @@ var plane environment
 
 type environment struct {
 	dir    string
+	people staff
 	bin    string
 	values map[string]string
 	scheme *runtime.Scheme
@@ -55,6 +57,10 @@ func run(m *testing.M) int {
 	}
 	plane = environment{dir: dir, bin: bin, scheme: newScheme()}
 	defer plane.down()
+	if err := plane.people.start(); err != nil {
+		return failed(err)
+	}
+	defer plane.people.stop()
 	if err := plane.up(); err != nil {
 		return failed(err)
 	}
@@ -86,13 +92,15 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(s))
 	utilruntime.Must(approvalv1alpha1.AddToScheme(s))
 	utilruntime.Must(connectorsv1alpha1.AddToScheme(s))
+	utilruntime.Must(releasev1alpha1.AddToScheme(s))
 	return s
 }
 
 func (e *environment) up() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, filepath.Join(e.bin, "dev"), "up", "--dir", e.dir).CombinedOutput()
+	output, err := exec.CommandContext(ctx, filepath.Join(e.bin, "dev"), "up", "--dir", e.dir,
+		"--directory-config="+e.people.config, "--standing-recheck=2s").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("dev up: %w\n%s", err, output)
 	}

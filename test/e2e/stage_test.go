@@ -55,6 +55,12 @@ const connectorName = "tool"
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	t.Parallel()
+	return newStageAlone(t)
+}
+
+// newStageAlone is for tests that disturb the others: they run before them, one after the other.
+func newStageAlone(t *testing.T) *stage {
+	t.Helper()
 	s := &stage{T: t, ctx: t.Context(), admin: plane.as(t, "admin")}
 	s.tool = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.reached.Add(1)
@@ -384,10 +390,21 @@ func (s *stage) eventually(what string, holds func() error) {
 	eventually(s, what, holds)
 }
 
+// eventuallyWithin is for what takes longer by its nature.
+func (s *stage) eventuallyWithin(patience time.Duration, what string, holds func() error) {
+	s.Helper()
+	within(s, patience, what, holds)
+}
+
 func eventually(t testing.TB, what string, holds func() error) {
 	t.Helper()
+	within(t, timeout, what, holds)
+}
+
+func within(t testing.TB, patience time.Duration, what string, holds func() error) {
+	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = holds()
 		return last == nil, nil
 	})
