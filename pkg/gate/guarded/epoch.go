@@ -44,6 +44,16 @@ func recordOf(live policies.Set) record {
 	return r
 }
 
+// reselected tells that a binding selects otherwise than it was recorded to.
+func (r record) reselected(live record) bool {
+	for key, now := range live {
+		if was, known := r[key]; known && was.Selection != now.Selection {
+			return true
+		}
+	}
+	return false
+}
+
 func digest(selection *admissionregistrationv1.MatchResources) string {
 	if selection == nil {
 		return ""

@@ -22,6 +22,10 @@ const (
 	// DefaultProbeEvery is how often it is tried whether the policies act, beside every change of them.
 	DefaultProbeEvery = 10 * time.Minute
 
+	// reselect is the least that is added after the selection of recorded kinds moved. The probe is about a kind that
+	// is always selected, so it cannot show that the API server has taken the new selection up.
+	reselect = 5 * time.Second
+
 	retryAfter  = 2 * time.Second
 	callTimeout = 10 * time.Second
 )
@@ -51,7 +55,7 @@ type Keeper struct {
 // KeeperOption changes a Keeper.
 type KeeperOption func(*Keeper)
 
-// WithSettle replaces DefaultSettle; zero is right with a single API server.
+// WithSettle replaces DefaultSettle; zero is right with a single API server. It says nothing of a selection that moves.
 func WithSettle(settle time.Duration) KeeperOption {
 	return func(k *Keeper) { k.settle = settle }
 }
@@ -120,7 +124,11 @@ func (k *Keeper) Sync(ctx context.Context) error {
 		return err
 	}
 	was := parseEpoch(stored)
-	is := was.next(seen.live, at.Add(k.settle))
+	settle := k.settle
+	if was.policies.reselected(seen.live) {
+		settle = max(settle, reselect)
+	}
+	is := was.next(seen.live, at.Add(settle))
 	if probeErr != nil {
 		is = epoch{policies: was.policies}
 	}

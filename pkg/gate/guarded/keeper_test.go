@@ -62,6 +62,20 @@ func TestKeeperRaisesAfterAGap(t *testing.T) {
 	assert.Equal(t, later, storedEpoch(t, client).since)
 }
 
+// The probe is about a kind that is always selected, so the API server gets time to take up another selection.
+func TestKeeperWaitsForAnotherSelection(t *testing.T) {
+	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {UID: "1", Generation: 1, Selection: "narrow"}}})
+	require.NoError(t, keeper.Sync(t.Context()))
+	assert.Equal(t, began, storedEpoch(t, client).since)
+
+	prober.at = later
+	keeper.watcher.state.Store(&state{live: record{"P/a": {UID: "1", Generation: 2, Selection: "wide"}}})
+	require.NoError(t, keeper.Sync(t.Context()))
+	assert.Equal(t, later.Add(reselect), storedEpoch(t, client).since)
+	require.NoError(t, keeper.Sync(t.Context()))
+	assert.Equal(t, later.Add(reselect), storedEpoch(t, client).since, "once is enough")
+}
+
 func TestKeeperWithdrawsWhatDoesNotAct(t *testing.T) {
 	keeper, prober, client := newKeeper(t, 0, &state{live: record{"P/a": {UID: "1", Generation: 1}}})
 	prober.err = ErrNotInForce
