@@ -200,10 +200,14 @@ func (p *program) planSheet(plan *unstructured.Unstructured) string {
 	out := &sheet{}
 	annotations := plan.GetAnnotations()
 	out.field("Plan", "%s", showName(plan.GetName())+" in "+showName(plan.GetNamespace()))
-	for _, field := range []struct{ name, path string }{
-		{"Application", "application"}, {"Components", "componentGroup"}, {"Target", "target"},
+	for _, field := range []struct {
+		name string
+		path []string
+	}{
+		{"Application", []string{"spec", "application"}}, {"Components", []string{"spec", "componentGroup"}},
+		{"Target", []string{"spec", "target"}}, {"Admission", []string{"status", "releasePlanAdmission", "name"}},
 	} {
-		text, _, _ := unstructured.NestedString(plan.Object, "spec", field.path)
+		text, _, _ := unstructured.NestedString(plan.Object, field.path...)
 		out.optional(field.name, showName(text))
 	}
 	out.field("Generation", "%d", plan.GetGeneration())

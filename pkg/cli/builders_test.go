@@ -30,6 +30,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
 var now = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
@@ -140,6 +141,7 @@ func mapper() apimeta.RESTMapper {
 	}
 	m.Add(approvalv1alpha1.GroupVersion.WithKind("CheckKind"), apimeta.RESTScopeRoot)
 	m.Add(connectorsv1alpha1.GroupVersion.WithKind("Connector"), apimeta.RESTScopeNamespace)
+	m.Add(releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan), apimeta.RESTScopeNamespace)
 	m.Add(batchv1.SchemeGroupVersion.WithKind("Job"), apimeta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), apimeta.RESTScopeRoot)
 	m.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), apimeta.RESTScopeNamespace)
