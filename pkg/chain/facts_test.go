@@ -37,7 +37,9 @@ type world struct {
 func makeWorld(of *Object) *world {
 	return &world{of: of, source: Live, options: Options{
 		Epoch: sec(-1000), NoEpoch: "nothing is known",
-		Makes: func(child, owner schema.GroupKind, user string) bool { return user == tekton && child.Kind != "ConfigMap" },
+		Makes: func(child, owner schema.GroupKind, user string) bool {
+			return user == tekton && child.Kind != "ConfigMap"
+		},
 	}}
 }
 
