@@ -51,7 +51,8 @@ var (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	env.Main(m, &cluster, env.WithCRDs("../../../config/crd/bases", "../../../config/crd/release", "../testdata/foreign-kinds.yaml"), env.WithSetup(install))
+	env.Main(m, &cluster, env.WithSetup(install), env.WithCRDs(
+		"../../../config/crd/bases", "../../../config/crd/release", "../testdata/foreign-kinds.yaml", "testdata/pipelines.yaml"))
 }
 
 func newScheme() *runtime.Scheme {

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -38,6 +39,12 @@ func (w *world) release(user, name string, edit ...func(*releasev1alpha1.Release
 // admission lets Releases of the owners' namespace in, so that they come as far as their checks.
 func (w *world) admission() {
 	w.t.Helper()
+	pipeline := &unstructured.Unstructured{}
+	pipeline.SetAPIVersion("tekton.dev/v1")
+	pipeline.SetKind("Pipeline")
+	pipeline.SetNamespace(w.owners)
+	pipeline.SetName("push")
+	w.create(w.admin, pipeline)
 	w.create(w.admin, &releasev1alpha1.ReleasePlanAdmission{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.owners, Name: "prod"},
 		Spec: releasev1alpha1.ReleasePlanAdmissionSpec{
@@ -74,7 +81,10 @@ func (w *world) of(release *releasev1alpha1.Release) *approvalv1alpha1.ResourceC
 				return nil
 			}
 		}
-		return fmt.Errorf("nobody asked for %s yet", release.Name)
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(release), release); err != nil {
+			return err
+		}
+		return fmt.Errorf("nobody asked for %s yet: %+v", release.Name, release.Status)
 	})
 	return found
 }

@@ -55,7 +55,9 @@ func eventually(t testing.TB, condition func(ctx context.Context) error) {
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
-		last = condition(ctx)
+		if now := condition(ctx); ctx.Err() == nil {
+			last = now
+		}
 		return last == nil, nil
 	})
 	require.NoError(t, err, "at last: %v", last)
