@@ -65,3 +65,15 @@ func (p *program) completeChecks(o *answerOptions) completer {
 		return names, err
 	})
 }
+
+// completeRecordedKinds offers the kinds of which the cluster records creators.
+func (p *program) completeRecordedKinds() completer {
+	return p.complete(func(ctx context.Context, c *cluster) ([]string, error) {
+		kinds, err := p.recordedKinds(ctx, c, true)
+		names := make([]string, 0, len(kinds))
+		for _, kind := range kinds {
+			names = append(names, resourceText(kind))
+		}
+		return names, err
+	})
+}

@@ -80,6 +80,7 @@ Exit codes: 0 done, 1 interrupted or failed, 3 the server refused some.`,
 		Args: cobra.ArbitraryArgs, ValidArgsFunction: cobra.NoFileCompletions,
 	}, func(ctx context.Context, args []string) error { return p.runMigrate(ctx, o, args) })
 	o.addTo(cmd)
+	must(cmd.RegisterFlagCompletionFunc("kinds", p.completeRecordedKinds()))
 	return cmd
 }
 

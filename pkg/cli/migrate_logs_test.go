@@ -175,6 +175,17 @@ func TestMigrateLooksForRecordedKinds(t *testing.T) {
 		listed, _ := run(t, "-A")
 		assert.Equal(t, []string{"JobList in ", "CheckKindList in ", "ApprovalRequestList in "}, listed)
 	})
+	t.Run("offered to a shell", func(t *testing.T) {
+		b := recording(makeBench(t))
+		b.resources = known
+		require.Equal(t, ExitDone, b.run("__complete", "creators", "migrate", "--kinds", ""))
+		assert.Equal(t, "jobs.batch\ncheckkinds.approval.alaudadevops.io\napprovalrequests.approval.alaudadevops.io\n:4\n", b.out.String())
+	})
+	t.Run("none", func(t *testing.T) {
+		b := recording(makeBench(t))
+		assert.Equal(t, ExitError, b.run("creators", "migrate", "--from-audit-log", "-"))
+		assert.Contains(t, b.err.String(), "the cluster records creators of no kind that you may look for here")
+	})
 	t.Run("named, each once", func(t *testing.T) {
 		listed, _ := run(t, "--kinds", "configmap,jobs,Job,jobs.batch", "-n", "team-b")
 		assert.Equal(t, []string{"ConfigMapList in team-b", "JobList in team-b"}, listed)

@@ -172,22 +172,25 @@ func (m *migrator) selectedKinds(ctx context.Context) ([]*apimeta.RESTMapping, e
 	if len(kinds) > 0 {
 		return kinds, nil
 	}
-	return m.recordedKinds(ctx)
+	kinds, err = m.p.recordedKinds(ctx, m.c, m.o.all)
+	if discovery.IsGroupDiscoveryFailedError(err) {
+		m.progress.tell("%s", "warning: not all kinds are known: "+sentence(err))
+		err = nil
+	}
+	if err == nil && len(kinds) == 0 {
+		err = fail(ExitError, "the cluster records creators of no kind that you may look for here: add --all-namespaces, or name kinds with --kinds")
+	}
+	return kinds, err
 }
 
-// recordedKinds are all kinds that the policies of the cluster select.
-func (m *migrator) recordedKinds(ctx context.Context) ([]*apimeta.RESTMapping, error) {
-	selection, err := m.c.recordSelection(ctx)
+// recordedKinds are all kinds that the policies of the cluster select, those without a namespace only with all. Kinds come
+// with an error of discovery too, if it knows some.
+func (p *program) recordedKinds(ctx context.Context, c *cluster, all bool) ([]*apimeta.RESTMapping, error) {
+	selection, err := c.recordSelection(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lists, err := m.p.resources(m.p)
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, err
-	}
-	if err != nil {
-		m.progress.tell("%s", "warning: not all kinds are known: "+sentence(err))
-	}
+	lists, incomplete := p.resources(p)
 	var kinds []*apimeta.RESTMapping
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -196,15 +199,12 @@ func (m *migrator) recordedKinds(ctx context.Context) ([]*apimeta.RESTMapping, e
 		}
 		for i := range list.APIResources {
 			r := &list.APIResources[i]
-			if migratable(r) && (r.Namespaced || m.o.all) && policies.SelectsRecord(selection, gv.WithResource(r.Name).GroupResource()) {
+			if migratable(r) && (r.Namespaced || all) && policies.SelectsRecord(selection, gv.WithResource(r.Name).GroupResource()) {
 				kinds = append(kinds, mappingOf(gv, r))
 			}
 		}
 	}
-	if len(kinds) == 0 {
-		return nil, fail(ExitError, "the cluster records creators of no kind that you may look for here: add --all-namespaces, or name kinds with --kinds")
-	}
-	return kinds, nil
+	return kinds, incomplete
 }
 
 func migratable(r *metav1.APIResource) bool {

@@ -51,7 +51,7 @@ func recording(b *bench) *bench {
 		return nil
 	}
 	b.funcs.Patch = func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
-		return patched(ctx, c, o, recorded(b.t, ctx, c, o, patch), opts...)
+		return patched(ctx, c, o, recorded(ctx, b.t, c, o, patch), opts...)
 	}
 	return b
 }
@@ -79,7 +79,7 @@ func patched(ctx context.Context, c client.WithWatch, o client.Object, patch cli
 }
 
 // recorded is the patch after admission.
-func recorded(t *testing.T, ctx context.Context, c client.Client, o client.Object, patch client.Patch) client.Patch {
+func recorded(ctx context.Context, t *testing.T, c client.Client, o client.Object, patch client.Patch) client.Patch {
 	t.Helper()
 	data, err := patch.Data(o)
 	require.NoError(t, err)
@@ -189,9 +189,7 @@ func TestMigrateWritesNothingWhereNothingIsRecorded(t *testing.T) {
 		patch func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error
 		want  string
 	}{
-		"no policies": {func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			return patched(ctx, c, o, p, opts...)
-		}, "1: jobs.batch have no creator records in this cluster"},
+		"no policies": {patched, "1: jobs.batch have no creator records in this cluster"},
 		"policies that know no migration": {func(ctx context.Context, c client.WithWatch, o client.Object, _ client.Patch, opts ...client.PatchOption) error {
 			return patched(ctx, c, o, client.RawPatch(types.MergePatchType, []byte(`{}`)), opts...)
 		}, "1: the cluster takes no assigned creators"},

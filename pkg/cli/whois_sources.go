@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -84,7 +84,7 @@ func (f *objectFinder) absent() bool {
 }
 
 // segment tells whether a name can stand in a path of the API without meaning something else.
-func segment(name string) bool { return name != "" && len(path.IsValidPathSegmentName(name)) == 0 }
+func segment(name string) bool { return name != "" && len(content.IsPathSegmentName(name)) == 0 }
 
 // whoisAtOnce is how many names the proxy takes at once.
 const whoisAtOnce = 100
