@@ -224,7 +224,7 @@ func TestStandingIsReadAsItWasWritten(t *testing.T) {
 func TestParseStandingRefuses(t *testing.T) {
 	_, err := ParseStanding("")
 	require.ErrorIs(t, err, ErrNoStanding)
-	for _, annotation := range []string{"alice", "{", `{"author":1}`, `{"auther":"alice"}`, `{"author":"alice"}{}`, `[]`, `{"expiresAt":"soon"}`} {
+	for _, annotation := range []string{"alice", "{", `{"author":1}`, `{"writer":"alice"}`, `{"author":"alice"}{}`, `[]`, `{"expiresAt":"soon"}`} {
 		s, err := ParseStanding(annotation)
 		assert.Error(t, err, annotation)
 		assert.Nil(t, s, annotation)
