@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -240,4 +241,9 @@ func eventually(t testing.TB, condition func(ctx context.Context) error) {
 	if err != nil {
 		t.Fatalf("waited in vain: %v", last)
 	}
+}
+
+// documents takes a stream of YAML apart.
+func documents(stream string) []string {
+	return strings.Split(strings.TrimPrefix(stream, "---\n"), "\n---\n")
 }
