@@ -177,7 +177,7 @@ func TestRelease_TheTaskSeesWhoAnswersForIt(t *testing.T) {
 	require.Len(t, pods.Items, 1, "the pipeline has one task")
 	pod := pods.Items[0]
 	command := strings.Join(pod.Spec.Containers[0].Args, " ")
-	for _, word := range []string{"attributionAuthor=" + alice, "attributionStanding=true", "attributionVerified=true", "snapshot=shop-1", "release=" + r.team + "/" + release.Name} {
+	for _, word := range []string{"attributionAuthor=" + alice, "attributionStanding=true", "attributionVerified=true", "snapshot=" + r.team + "/shop-1", "release=" + r.team + "/" + release.Name} {
 		assert.Contains(t, command, word)
 	}
 	assert.Equal(t, alice, pod.Annotations["attribution.alaudadevops.io/release-author"], "annotations reach the pod")

@@ -131,10 +131,27 @@ func (f *facts) aboutThis(author string) string {
 	return ""
 }
 
+// waitsForDirectory tells that nothing else can be said before the directory answers. Why it does not stands in the
+// check, which is not watched here.
+func (s *step) waitsForDirectory(f *facts) bool {
+	if f.check == nil || f.check.Status.State != duckv1alpha1.CheckPending {
+		return false
+	}
+	s.again = retryDirectory
+	if f.check.Status.Reason != approvalv1alpha1.ReasonDirectoryUnavailable {
+		return false
+	}
+	s.wait(f, approvalv1alpha1.ReasonDirectoryUnavailable, sentence(f.check.Status.Message))
+	return true
+}
+
 // allowed asks for a verdict by the rules as they are now.
 func (s *step) allowed(f *facts) bool {
 	verdict := f.decide()
 	if !verdict.Allow {
+		if s.waitsForDirectory(f) {
+			return false
+		}
 		s.wait(f, verdict.Reason, sentence(verdict.Message))
 		return false
 	}
