@@ -78,6 +78,25 @@ func TestSampleIsInstalledByOneLine(t *testing.T) {
 	require.EqualError(t, err, "the account is disabled")
 }
 
+// TestProxyIsGivenTheSameDirectory holds that the component whois mounts into the proxy what the controller has.
+func TestProxyIsGivenTheSameDirectory(t *testing.T) {
+	all := built(t, "../samples/directory, ../components/whois")
+	var controller, proxy appsv1.Deployment
+	one(t, all, "Deployment", "countersign-controller", &controller)
+	one(t, all, "Deployment", "countersign-proxy", &proxy)
+	assert.Contains(t, proxy.Spec.Template.Spec.Containers[0].Args, "--directory-config=/etc/countersign/directory/directory.yaml")
+	mounts := proxy.Spec.Template.Spec.Containers[0].VolumeMounts
+	for _, mount := range controller.Spec.Template.Spec.Containers[0].VolumeMounts {
+		assert.Contains(t, mounts, mount)
+	}
+	for _, volume := range controller.Spec.Template.Spec.Volumes {
+		assert.Contains(t, proxy.Spec.Template.Spec.Volumes, volume, "under the name that changes with the content")
+	}
+
+	one(t, built(t, "../samples/directory"), "Deployment", "countersign-proxy", &proxy)
+	assert.NotContains(t, proxy.Spec.Template.Spec.Containers[0].Args, "--directory-config=/etc/countersign/directory/directory.yaml")
+}
+
 // TestS17_OpenShiftsUsersAreReadByNameOnly holds what the component lets the controller do.
 func TestS17_OpenShiftsUsersAreReadByNameOnly(t *testing.T) {
 	var role rbacv1.ClusterRole
