@@ -41,6 +41,7 @@ func runDemo(ctx context.Context, out io.Writer) (err error) {
 	for _, chapter := range []func(context.Context) error{
 		s.refusedWithoutAsking, s.asks, s.nobodyAnswersForHimself, s.firstOwner, s.secondOwner,
 		s.othersStayOut, s.timeIsOver, s.record,
+		s.releases, s.leaverCannotRelease, s.robotNeedsSomebody, s.developerStands,
 	} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("step %d did not show what it should: %w", s.step, err)
