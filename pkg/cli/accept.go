@@ -233,12 +233,12 @@ func (p *program) standsText(plan *unstructured.Unstructured) string {
 
 func (p *program) acceptedText(plan *unstructured.Unstructured, me string) string {
 	name := "releaseplan/" + showName(plan.GetName()) + " in " + showName(plan.GetNamespace())
-	stands := plan.GetAnnotations()[approvalv1alpha1.AnnotationAuthor]
-	switch {
-	case stands == me:
+	switch stands := plan.GetAnnotations()[approvalv1alpha1.AnnotationAuthor]; stands {
+	case me:
 		return "accepted " + name + ": " + p.standsText(plan)
-	case stands == "":
+	case "":
 		return "withdrawn from " + name + ": nobody stands for it"
+	default:
+		return "declined " + name + ": " + showName(stands) + " stands for it"
 	}
-	return "declined " + name + ": " + showName(stands) + " stands for it"
 }

@@ -244,3 +244,40 @@ func TestLabels(t *testing.T) {
 	SetLabels(u, map[string]string{"a": ""})
 	assert.Nil(t, u.GetLabels())
 }
+
+func TestSetAnnotations(t *testing.T) {
+	tests := map[string]struct {
+		have string
+		set  map[string]string
+		want string
+	}{
+		"set":                     {`{"metadata":{}}`, map[string]string{"a": "1"}, `{"metadata":{"annotations":{"a":"1"}}}`},
+		"replaced, others stay":   {`{"metadata":{"annotations":{"a":"2","b":"3"}}}`, map[string]string{"a": "1"}, `{"metadata":{"annotations":{"a":"1","b":"3"}}}`},
+		"taken away":              {`{"metadata":{"annotations":{"a":"2","b":"3"}}}`, map[string]string{"a": ""}, `{"metadata":{"annotations":{"b":"3"}}}`},
+		"the last is taken away":  {`{"metadata":{"annotations":{"a":"2"}}}`, map[string]string{"a": ""}, `{"metadata":{}}`},
+		"an empty one goes":       {`{"metadata":{"annotations":{"a":"","b":""}}}`, map[string]string{"a": ""}, `{"metadata":{"annotations":{"b":""}}}`},
+		"as it was spelled":       {`{"metadata":{"annotations":{}}}`, map[string]string{"a": ""}, `{"metadata":{"annotations":{}}}`},
+		"as it was spelled, null": {`{"metadata":{"annotations":{"a":"1","b":null}}}`, map[string]string{"a": "1"}, `{"metadata":{"annotations":{"a":"1","b":null}}}`},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			u := plain(t, tc.have)
+			SetAnnotations(u, tc.set)
+			assert.Equal(t, plain(t, tc.want), u)
+		})
+	}
+}
+
+func TestReadable(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`: "", `{"metadata":{}}`: "", `{"metadata":{"labels":{"a":null},"annotations":null}}`: "",
+		`{"metadata":5}`: "metadata.labels", `{"metadata":{"labels":{"a":1}}}`: "metadata.labels", `{"metadata":{"annotations":["a"]}}`: "metadata.annotations",
+	} {
+		err := Readable(plain(t, text))
+		if want == "" {
+			assert.NoError(t, err, text)
+			continue
+		}
+		assert.ErrorContains(t, err, want, text)
+	}
+}

@@ -37,16 +37,6 @@ func asWanted(present, want map[string]string) bool {
 	return true
 }
 
-// KeepAnnotations puts annotations of the server back as they were.
-func KeepAnnotations(u, old *unstructured.Unstructured, names ...string) {
-	before := old.GetAnnotations()
-	kept := map[string]string{}
-	for _, name := range names {
-		kept[name] = before[name]
-	}
-	SetAnnotations(u, kept)
-}
-
 // Readable refuses an object whose labels or annotations are no texts by name. The API server refuses it too, but a step
 // that overwrites them would hide the mistake.
 func Readable(u *unstructured.Unstructured) error {
