@@ -166,7 +166,11 @@ func TestS17_TheComponentsHoldWhatTheyNeedAndNoMore(t *testing.T) {
 			{verb: "patch", group: "admissionregistration.k8s.io", resource: "validatingwebhookconfigurations", name: "countersign"},
 		}, []may{mint, secrets, weaken, makePods,
 			{verb: "patch", group: "admissionregistration.k8s.io", resource: "validatingwebhookconfigurations", name: "theirs"},
-			{verb: "update", group: approvalGroup, resource: "resourcecheckrules"},
+			// It keeps the rule by which authors are verified in its place, and has no other to write.
+			{verb: "delete", group: approvalGroup, resource: "resourcecheckrules"},
+			{verb: "use", group: approvalGroup, resource: "checkkinds", name: "approvalrequest.approval.alaudadevops.io"},
+			{verb: "update", group: "appstudio.redhat.com", resource: "releaseplans"},
+			{verb: "update", group: "tekton.dev", resource: "pipelineruns"},
 			{verb: "create", group: approvalGroup, resource: "approvalresponses"},
 		}},
 		proxyUser: {[]may{secret, pods, runs, watch}, []may{decide, purge, mint, secrets, weaken, makePods,
