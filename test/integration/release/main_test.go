@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -143,7 +144,7 @@ func newManager(ctx context.Context, as *rest.Config, address *net.TCPAddr) (ctr
 }
 
 // worlds holds the vocabulary of namespaces that have another than the default one.
-var worlds = map[string]string{}
+var worlds sync.Map
 
 // paths keeps what a webhook registers.
 type paths struct {
@@ -166,11 +167,11 @@ func dispatch(server ctrlwebhook.Server, live client.Client, access release.Acce
 	}
 	for _, path := range []string{release.MutatePath, release.ValidatePath, releaseplan.MutatePath, releaseplan.ValidatePath} {
 		server.Register(path, &admission.Webhook{Handler: admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
-			name, found := worlds[req.Namespace]
+			name, found := worlds.Load(req.Namespace)
 			if !found {
 				name = attribution.VocabularyRHTAP
 			}
-			return byVocabulary[name].handlers[path].Handle(ctx, req)
+			return byVocabulary[name.(string)].handlers[path].Handle(ctx, req)
 		})})
 	}
 }

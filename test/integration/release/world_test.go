@@ -35,7 +35,7 @@ func newWorldWith(t testing.TB, vocabulary string) *world {
 	words, err := attribution.LookupVocabulary(vocabulary)
 	require.NoError(t, err)
 	w := &world{t: t, namespace: cluster.Namespace(t), words: words, admin: as(t, cluster.Admin())}
-	worlds[w.namespace] = vocabulary
+	worlds.Store(w.namespace, vocabulary)
 	w.bind("ClusterRole", "countersign-release-manager", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"})
 	// A role binding counts a moment after it is made.
 	eventually(t, func(ctx context.Context) error { return w.may(ctx, "anybody", "create", "releaseplans", "", true) })
