@@ -132,13 +132,9 @@ func (f *facts) aboutThis(author string) string {
 }
 
 // waitsForDirectory tells that nothing else can be said before the directory answers. Why it does not stands in the
-// check, which is not watched here.
+// check.
 func (s *step) waitsForDirectory(f *facts) bool {
-	if f.check == nil || f.check.Status.State != duckv1alpha1.CheckPending {
-		return false
-	}
-	s.again = retryDirectory
-	if f.check.Status.Reason != approvalv1alpha1.ReasonDirectoryUnavailable {
+	if f.check == nil || f.check.Status.State != duckv1alpha1.CheckPending || f.check.Status.Reason != approvalv1alpha1.ReasonDirectoryUnavailable {
 		return false
 	}
 	s.wait(f, approvalv1alpha1.ReasonDirectoryUnavailable, sentence(f.check.Status.Message))

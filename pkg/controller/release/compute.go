@@ -16,8 +16,6 @@ import (
 const (
 	// retryUnguarded is for policies that are not in force; that they are again is announced too.
 	retryUnguarded = 30 * time.Second
-	// retryDirectory is for what a waiting check says; that it is decided is announced by the request.
-	retryDirectory = 5 * time.Second
 	// recheckRun is for a run whose changes come by a watch that this controller does not own.
 	recheckRun = 10 * time.Minute
 )

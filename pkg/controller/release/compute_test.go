@@ -119,7 +119,7 @@ func TestWaits(t *testing.T) {
 			pendingDirectory(f)
 			check.Status.State, check.Status.Reason, check.Status.Message = duckv1alpha1.CheckPending, approvalv1alpha1.ReasonDirectoryUnavailable, "the directory does not answer"
 			f.check = check
-		}, "DirectoryUnavailable: the directory does not answer", step{again: retryDirectory}},
+		}, "DirectoryUnavailable: the directory does not answer", step{}},
 		"directory": {pendingDirectory, "ChecksPending: Request tenant/rcr-1 waits for the answer to rule attribution-prod from the directory", step{}},
 		"rule changed since": {func(f *facts) { f.rules[0].Generation = 2 },
 			"RulesChanged: Rule attribution-prod was added or changed after request tenant/rcr-1 was asked; it is asked again: wait for its answer", step{}},

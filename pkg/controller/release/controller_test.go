@@ -412,6 +412,9 @@ func TestWhatBringsAReleaseBack(t *testing.T) {
 	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: releaseCRD}}
 	forRun := f.request.DeepCopy()
 	forRun.Spec.Context.Resource.Kind = "PipelineRun"
+	check, past := f.check.DeepCopy(), f.check.DeepCopy()
+	check.Spec.Request = &approvalv1alpha1.CheckRequest{Ref: approvalv1alpha1.RequestReference{Namespace: "tenant", Name: "rcr-1"}}
+	past.Spec.Request = &approvalv1alpha1.CheckRequest{Ref: approvalv1alpha1.RequestReference{Namespace: "tenant", Name: "rcr-0"}}
 	tests := map[string]struct {
 		got  []reconcile.Request
 		want []reconcile.Request
@@ -422,6 +425,9 @@ func TestWhatBringsAReleaseBack(t *testing.T) {
 		"a rule of its plan":   {w.ctrl.releasesOfRule(ctx, &f.rules[0]), mine},
 		"a rule of no plan":    {w.ctrl.releasesOfRule(ctx, other), nil},
 		"its request":          {w.ctrl.releaseOfRequest(ctx, f.request), mine},
+		"its check":            {w.ctrl.releaseOfCheck(ctx, check), mine},
+		"a check of nobody":    {w.ctrl.releaseOfCheck(ctx, f.check), nil},
+		"a check of the past":  {w.ctrl.releaseOfCheck(ctx, past), nil},
 		"a request of a run":   {w.ctrl.releaseOfRequest(ctx, forRun), nil},
 		"the CRD":              {w.ctrl.releasesOfCRD(ctx, crd), mine},
 		"another CRD":          {w.ctrl.releasesOfCRD(ctx, &metav1.PartialObjectMetadata{}), nil},

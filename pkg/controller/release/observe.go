@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
-	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
@@ -122,16 +121,14 @@ func (o observer) request(ctx context.Context, f *facts, name string) error {
 	return err
 }
 
-// check reads the attribution check once it was answered, unless the author is verified already. It is read live, because
-// the request tells of the answer sooner than a watch might.
+// check reads the attribution check, unless the author is verified already. It is read live, because the request tells of
+// its answer sooner than a watch might.
 func (o observer) check(ctx context.Context, f *facts) error {
 	if f.request == nil || !f.foreign && attributed(f.words, &f.release.Status).Verified {
 		return nil
 	}
-	rule := ruleName(f.plan.Name)
-	result, ref := resultOf(f.request, rule), checkOf(f.request, rule)
-	if result == nil || ref == nil || result.State != duckv1alpha1.CheckApproved && result.State != duckv1alpha1.CheckRejected ||
-		groupKind(ref.APIVersion, ref.Kind) != groupKind(approvalv1alpha1.GroupVersion.String(), kindAttributionCheck) {
+	ref := checkOf(f.request, ruleName(f.plan.Name))
+	if ref == nil || groupKind(ref.APIVersion, ref.Kind) != groupKind(approvalv1alpha1.GroupVersion.String(), kindAttributionCheck) {
 		return nil
 	}
 	check := &approvalv1alpha1.AttributionCheck{}

@@ -95,6 +95,7 @@ func (c *Controller) begin(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&releasev1alpha1.ReleasePlanAdmission{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfAdmission)).
 		Watches(&approvalv1alpha1.ResourceCheckRule{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfRule)).
 		Watches(&approvalv1alpha1.ResourceCheckRequest{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfRequest)).
+		Watches(&approvalv1alpha1.AttributionCheck{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfCheck)).
 		Watches(crds, handler.EnqueueRequestsFromMapFunc(c.releasesOfCRD), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(c.queue.hold)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
@@ -207,6 +208,19 @@ func (c *Controller) releaseOfRequest(_ context.Context, obj client.Object) []re
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.Context.Resource.Name}}}
+}
+
+// releaseOfCheck is the Release that a check was made for. What it waits for shows in the check sooner than in the request.
+func (c *Controller) releaseOfCheck(ctx context.Context, obj client.Object) []reconcile.Request {
+	check, ok := obj.(*approvalv1alpha1.AttributionCheck)
+	if !ok || check.Spec.Request == nil {
+		return nil
+	}
+	ref, request := check.Spec.Request.Ref, &approvalv1alpha1.ResourceCheckRequest{}
+	if err := c.client.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, request); err != nil {
+		return nil
+	}
+	return c.releaseOfRequest(ctx, request)
 }
 
 func (c *Controller) releasesOfCRD(ctx context.Context, obj client.Object) []reconcile.Request {

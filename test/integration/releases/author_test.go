@@ -133,7 +133,7 @@ func TestTheDirectoryIsAway(t *testing.T) {
 	alice := w.person(w.alice)
 	w.plan(alice)
 	release := w.release(alice)
-	w.says(release, validated, "Unknown ChecksPending: Request "+w.tenant+"/")
+	w.says(release, validated, "Unknown DirectoryUnavailable: ")
 	eventuallyAsked(t, w.alice, 2)
 	assert.Empty(t, w.runs())
 	sso.isAway(w.alice, false)
