@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/test/bench/await"
 )
 
 // Narrow changes a request before it is made.
@@ -43,7 +44,7 @@ func (w *World) Ask(ctx context.Context, connector string, narrow ...Narrow) (*a
 
 // Check waits until the request's one check has been made.
 func (w *World) Check(ctx context.Context, request *approvalv1alpha1.ResourceCheckRequest) (approvalv1alpha1.CheckReference, error) {
-	err := await(ctx, "the check of "+request.Name+" is made", func(ctx context.Context) error {
+	err := await.Until(ctx, "the check of "+request.Name+" is made", func(ctx context.Context) error {
 		if err := w.As(Admin).Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
 			return err
 		}
@@ -71,7 +72,7 @@ func (w *World) Approve(ctx context.Context, check approvalv1alpha1.CheckReferen
 
 // Granted waits until the request holds.
 func (w *World) Granted(ctx context.Context, request *approvalv1alpha1.ResourceCheckRequest) error {
-	return await(ctx, request.Name+" is granted", func(ctx context.Context) error {
+	return await.Until(ctx, request.Name+" is granted", func(ctx context.Context) error {
 		if err := w.As(Admin).Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/AlaudaDevops/countersign/test/bench/await"
 	"github.com/AlaudaDevops/countersign/test/env"
 	"github.com/AlaudaDevops/countersign/test/env/issuer"
 )
@@ -56,7 +57,7 @@ func (w *World) RunJob(ctx context.Context, name string) (*corev1.Pod, error) {
 		return nil, err
 	}
 	var pods corev1.PodList
-	err := await(ctx, "the job "+name+" gets its pod", func(ctx context.Context) error {
+	err := await.Until(ctx, "the job "+name+" gets its pod", func(ctx context.Context) error {
 		err := w.As(Admin).List(ctx, &pods, client.InNamespace(Team), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
 		if err == nil && len(pods.Items) == 0 {
 			err = errors.New("it has none yet")

@@ -13,6 +13,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/test/bench/await"
 )
 
 // oneOwner is a check that one owner answers.
@@ -40,7 +41,7 @@ func (w *World) Protect(ctx context.Context, name, address string) error {
 			return fmt.Errorf("%s cannot be protected: %w", name, err)
 		}
 	}
-	return await(ctx, "the rule of "+name+" becomes ready", func(ctx context.Context) error {
+	return await.Until(ctx, "the rule of "+name+" becomes ready", func(ctx context.Context) error {
 		if err := w.As(Admin).Get(ctx, client.ObjectKeyFromObject(rule), rule); err != nil {
 			return err
 		}

@@ -4,16 +4,13 @@ package world
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -32,12 +29,6 @@ const (
 	// Protected is the namespace of the tools and their rules, Team that of requests and runs.
 	Protected = "prod"
 	Team      = "team-a"
-)
-
-const (
-	poll = 20 * time.Millisecond
-	// patience bounds every wait for something that is not measured.
-	patience = 30 * time.Second
 )
 
 // World is a running development environment.
@@ -127,20 +118,4 @@ func (w *World) AuditLog() string { return filepath.Join(w.dir, "logs", "audit.l
 // ProxyURL is where the proxy serves a path of a connector of this package.
 func (w *World) ProxyURL(connector, path string) string {
 	return w.values["PROXY_URL"] + "/namespaces/" + Protected + "/connectors/" + connector + path
-}
-
-// await waits for something that is not measured; it fails with the last reason why it does not hold.
-func await(ctx context.Context, what string, holds func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
-		last = holds(ctx)
-		return last == nil, nil
-	})
-	if err != nil && last != nil {
-		err = last
-	}
-	if err != nil {
-		return fmt.Errorf("%s: it did not happen within %v: %w", what, patience, err)
-	}
-	return nil
 }
