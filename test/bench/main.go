@@ -73,7 +73,7 @@ func listen(cmd *cobra.Command, server *http.Server, certFile, keyFile string) e
 }
 
 func newLoadCommand() *cobra.Command {
-	target, plan := load.Target{Method: http.MethodGet}, load.Plan{}
+	target, plan := load.Target{}, load.Plan{}
 	cmd := &cobra.Command{
 		Use: "load", Short: "Load a server and print what was counted, as JSON", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,9 +86,12 @@ func newLoadCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&target.URL, "url", "", "what is requested")
+	f.StringVar(&target.Method, "method", http.MethodGet, "how it is requested")
+	f.StringVar(&target.SendFile, "send-file", "", "file with the JSON that is sent")
+	f.IntVar(&target.Status, "status", http.StatusOK, "status of every answer")
 	f.StringVar(&target.TokenFile, "token-file", "", "file with the bearer token")
 	f.StringVar(&target.CAFile, "ca-file", "", "authorities of the server's certificate")
-	f.IntVar(&target.BodyBytes, "body-bytes", 0, "length of every answer")
+	f.IntVar(&target.BodyBytes, "body-bytes", 0, fmt.Sprintf("length of every answer; %d if it differs", load.AnyLength))
 	f.IntVar(&plan.Connections, "connections", 1, "connections that send at the same time")
 	f.DurationVar(&plan.WarmUp, "warm-up", 0, "how long is loaded before counting")
 	f.DurationVar(&plan.Duration, "duration", 0, "how long is counted")

@@ -16,12 +16,11 @@ import (
 	"github.com/AlaudaDevops/countersign/test/bench/load"
 	"github.com/AlaudaDevops/countersign/test/bench/measure"
 	"github.com/AlaudaDevops/countersign/test/bench/report"
-	"github.com/AlaudaDevops/countersign/test/bench/serve"
 	"github.com/AlaudaDevops/countersign/test/bench/world"
 )
 
 // runTimeout bounds the whole measurement.
-const runTimeout = 10 * time.Minute
+const runTimeout = 12 * time.Minute
 
 // options are how much is measured.
 type options struct {
@@ -30,6 +29,7 @@ type options struct {
 	plan            load.Plan
 	openings        int
 	grants          int
+	creates         load.Plan
 	repetitions     int
 	only            []string
 }
@@ -46,12 +46,15 @@ func newRunCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", ".", "the repository")
-	f.StringVar(&o.dir, "dir", "", "directory of the environment, which is up")
+	f.StringVar(&o.dir, "dir", "", "directory of the environment, which is up if something is measured in it")
 	f.StringVar(&o.peer, "peer", "bin/kube-rbac-proxy", "the peer's program")
-	f.IntVar(&o.rounds, "rounds", 7, "rounds of load, in each of which every proxy has its turn")
+	f.IntVar(&o.rounds, "rounds", 7, "rounds of load, in each of which everything that is compared has its turn")
 	f.IntVar(&o.plan.Connections, "connections", 32, "connections that load a proxy")
 	f.DurationVar(&o.plan.WarmUp, "warm-up", 500*time.Millisecond, "load before counting, each turn")
 	f.DurationVar(&o.plan.Duration, "duration", 2*time.Second, "load that is counted, each turn")
+	f.IntVar(&o.creates.Connections, "create-connections", 8, "connections on which objects are created")
+	f.DurationVar(&o.creates.WarmUp, "create-warm-up", 250*time.Millisecond, "creating before counting, each turn")
+	f.DurationVar(&o.creates.Duration, "create-duration", time.Second, "creating that is counted, each turn")
 	f.IntVar(&o.openings, "openings", 200, "answers whose way to the proxy is timed")
 	f.IntVar(&o.grants, "grants", 3, "grants whose writes are counted")
 	f.StringSliceVar(&o.only, "only", nil, "measure only these: "+strings.Join(names(), ", "))
@@ -69,10 +72,16 @@ const (
 type step struct {
 	name string
 	do   func(context.Context, *bench) ([]report.Row, error)
+	// apart steps need no environment.
+	apart bool
 }
 
 func steps() []step {
-	return []step{{"throughput", throughput}, {"writes", grantWrites}, {"answers", openings}, {"parts", innerParts}}
+	return []step{
+		{name: "throughput", do: throughput}, {name: "writes", do: grantWrites}, {name: "answers", do: openings},
+		{name: "parts", do: innerParts, apart: true}, {name: "creates", do: createLatency, apart: true},
+		{name: "directory", do: directoryLookups, apart: true},
+	}
 }
 
 func names() (all []string) {
@@ -103,6 +112,8 @@ type bench struct {
 	toolPID int
 	// foreign is how much of the processor time others took during the load, from 0 to 1.
 	foreign float64
+	// notes say under which conditions was measured.
+	notes []string
 }
 
 // quiet is how much others may take before throughput says little.
@@ -120,17 +131,11 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	b := &bench{options: o, out: out, self: self}
 	begin := machine()
 	b.say("%s", begin)
-	stop, err := b.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
 	rows, err := b.measure(ctx, chosen)
 	if err != nil {
 		return err
 	}
-	b.say("\nMeasured on %s at the beginning.\nThroughput: %d connections, answers of %d bytes, %d rounds of %v for each proxy.\n",
-		begin, o.plan.Connections, serve.BodyBytes, o.rounds, o.plan.Duration)
+	b.say("\nMeasured on %s at the beginning.\n%s", begin, strings.Join(b.notes, ""))
 	if err := report.Print(out, rows); err != nil {
 		return err
 	}
@@ -142,6 +147,13 @@ func run(ctx context.Context, out io.Writer, o options) error {
 }
 
 func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, err error) {
+	if slices.ContainsFunc(chosen, func(s step) bool { return !s.apart }) {
+		stop, err := b.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+	}
 	for _, s := range chosen {
 		begun := time.Now()
 		b.say("-- %s", s.name)
@@ -153,6 +165,10 @@ func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, 
 		b.say("   %.0f s", time.Since(begun).Seconds())
 	}
 	return rows, nil
+}
+
+func (b *bench) note(format string, args ...any) {
+	b.notes = append(b.notes, fmt.Sprintf(format+"\n", args...))
 }
 
 func (b *bench) say(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format+"\n", args...) }

@@ -60,6 +60,8 @@ func throughput(ctx context.Context, b *bench) ([]report.Row, error) {
 		return nil, err
 	}
 	b.foreign = measure.Foreign(rounds)
+	b.note("Throughput: %d connections, answers of %d bytes, %d rounds of %v for each proxy.",
+		b.plan.Connections, serve.BodyBytes, b.rounds, b.plan.Duration)
 	return throughputRows(rounds), nil
 }
 
@@ -105,7 +107,9 @@ func (b *bench) parties(ctx context.Context) (parties []measure.Party, stop func
 }
 
 func (b *bench) target(url, tokenFile string) load.Target {
-	return load.Target{URL: url, Method: http.MethodGet, TokenFile: tokenFile, CAFile: b.world.CAFile(), BodyBytes: serve.BodyBytes}
+	return load.Target{
+		URL: url, Method: http.MethodGet, TokenFile: tokenFile, CAFile: b.world.CAFile(), Status: http.StatusOK, BodyBytes: serve.BodyBytes,
+	}
 }
 
 // obtainBoth gets the developer his grant, and a pod's run its own; it returns the file of the pod's token.
@@ -177,7 +181,6 @@ func answers(ctx context.Context, party measure.Party) error {
 }
 
 func throughputRows(rounds []measure.Round) []report.Row {
-	perSecond := func(s measure.Sample) float64 { return s.PerSecond }
 	compare := func(what string, one, other int, goal float64) report.Row {
 		ratio, spread := measure.Ratio(rounds, one, other, perSecond)
 		return report.Row{

@@ -24,8 +24,22 @@ type Target struct {
 	TokenFile string
 	// CAFile holds the authorities that the server's certificate is checked by.
 	CAFile string
-	// BodyBytes is the length that every answer has; anything but a 200 of this length fails the run.
+	// SendFile holds the JSON that is sent; nothing is if it is empty.
+	SendFile string
+	// Status is that of every answer, and BodyBytes its length, unless it is AnyLength; any other answer fails the run.
+	Status    int
 	BodyBytes int
+}
+
+// AnyLength is for answers that have different lengths.
+const AnyLength = -1
+
+// expects tells why an answer is not the expected one.
+func (t *Target) expects(answer Answer) error {
+	if answer.Status == t.Status && (t.BodyBytes == AnyLength || answer.BodyBytes == t.BodyBytes) {
+		return nil
+	}
+	return fmt.Errorf("the server answered %d with %d bytes instead of %d with %d: %s", answer.Status, answer.BodyBytes, t.Status, t.BodyBytes, answer.Excerpt)
 }
 
 // Plan is how hard and how long a target is loaded.
@@ -64,7 +78,7 @@ func Run(ctx context.Context, target Target, plan Plan) (Result, error) {
 	end := begin.Add(plan.Duration)
 	counts := make([]count, len(connections))
 	err = concurrently(len(connections), func(i int) (err error) {
-		if counts[i], err = loop(ctx, connections[i], message, target.BodyBytes, begin, end); err != nil {
+		if counts[i], err = loop(ctx, connections[i], message, &target, begin, end); err != nil {
 			cancel()
 		}
 		return err
@@ -118,15 +132,15 @@ type count struct {
 }
 
 // loop sends on one connection until the end.
-func loop(ctx context.Context, c *Conn, message []byte, bodyBytes int, begin, end time.Time) (count, error) {
+func loop(ctx context.Context, c *Conn, message []byte, target *Target, begin, end time.Time) (count, error) {
 	var counted count
 	for start := time.Now(); start.Before(end); {
 		answer, err := c.Exchange(message)
 		if ctx.Err() != nil {
 			return counted, ctx.Err()
 		}
-		if err == nil && (answer.Status != 200 || answer.BodyBytes != bodyBytes) {
-			err = fmt.Errorf("the server answered %d with %d bytes instead of 200 with %d: %s", answer.Status, answer.BodyBytes, bodyBytes, answer.Excerpt)
+		if err == nil {
+			err = target.expects(answer)
 		}
 		if err != nil {
 			return counted, err
@@ -172,12 +186,18 @@ func prepare(target Target) (dialer, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var body []byte
+	if target.SendFile != "" {
+		if body, err = os.ReadFile(target.SendFile); err != nil {
+			return nil, nil, err
+		}
+	}
 	authorities, err := Authorities(target.CAFile)
 	if err != nil {
 		return nil, nil, err
 	}
 	dial := func(ctx context.Context) (*Conn, error) { return Dial(ctx, at.Host, authorities) }
-	return dial, Message(target.Method, at.Host, at.RequestURI(), string(token)), nil
+	return dial, Message(target.Method, at.Host, at.RequestURI(), string(token), body), nil
 }
 
 // Authorities reads a file of PEM certificates.

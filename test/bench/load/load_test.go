@@ -3,6 +3,8 @@ package load
 import (
 	"encoding/pem"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,7 +26,7 @@ func target(t *testing.T, handler http.HandlerFunc) Target {
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(ca, block, 0o600))
 	require.NoError(t, os.WriteFile(token, []byte("secret\n"), 0o600))
-	return Target{URL: server.URL + "/item", Method: http.MethodGet, TokenFile: token, CAFile: ca, BodyBytes: 1024}
+	return Target{URL: server.URL + "/item", Method: http.MethodGet, TokenFile: token, CAFile: ca, Status: http.StatusOK, BodyBytes: 1024}
 }
 
 var short = Plan{Connections: 2, WarmUp: time.Millisecond, Duration: 20 * time.Millisecond}
@@ -41,6 +43,36 @@ func TestRunCountsWhatIsAnsweredAsExpected(t *testing.T) {
 	assert.LessOrEqual(t, result.P50, result.P99)
 }
 
+func TestRunSendsAFileAndReadsChunks(t *testing.T) {
+	sent := filepath.Join(t.TempDir(), "sent")
+	require.NoError(t, os.WriteFile(sent, []byte(`{"a":"b"}`), 0o600))
+	served := target(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		assert.NoError(t, err)
+		assert.Equal(t, `{"a":"b"}`, string(body))
+		assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
+		w.WriteHeader(http.StatusCreated)
+		for range 3 {
+			_, _ = fmt.Fprint(w, strings.Repeat("x", rand.IntN(5000)+1))
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	served.Method, served.SendFile, served.Status, served.BodyBytes = http.MethodPost, sent, http.StatusCreated, AnyLength
+	result, err := Run(t.Context(), served, short)
+	require.NoError(t, err)
+	assert.Positive(t, result.Requests)
+}
+
+// raw answers with these bytes. Whoever asked may be gone: the first such answer ends the run.
+func raw(w http.ResponseWriter, answer string) {
+	connection, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = buffered.WriteString(answer)
+	_, _ = buffered.Flush(), connection.Close()
+}
+
 func TestRunFailsAtTheFirstOtherAnswer(t *testing.T) {
 	tests := map[string]struct {
 		handler http.HandlerFunc
@@ -52,8 +84,15 @@ func TestRunFailsAtTheFirstOtherAnswer(t *testing.T) {
 		"another length": {want: "with 4 bytes", handler: func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprint(w, "four")
 		}},
-		"no length": {want: "length", handler: func(w http.ResponseWriter, _ *http.Request) {
-			_ = http.NewResponseController(w).Flush()
+		"no length": {want: "does not say its length", handler: func(w http.ResponseWriter, _ *http.Request) {
+			raw(w, "HTTP/1.1 200 OK\r\n\r\n")
+		}},
+		"a chunk without length": {want: "chunks", handler: func(w http.ResponseWriter, _ *http.Request) {
+			raw(w, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n")
+		}},
+		"a long refusal in chunks": {want: "instead of 200 with 1024: " + strings.Repeat("no ", maxExcerpt/3), handler: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = fmt.Fprint(w, strings.Repeat("no ", 3000))
 		}},
 	}
 	for name, tt := range tests {

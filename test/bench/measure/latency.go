@@ -100,7 +100,7 @@ func newKnocker(ctx context.Context, w *world.World, connector, token string) (*
 	if err != nil {
 		return nil, err
 	}
-	return &knocker{Conn: conn, message: load.Message(http.MethodGet, at.Host, at.RequestURI(), token)}, nil
+	return &knocker{Conn: conn, message: load.Message(http.MethodGet, at.Host, at.RequestURI(), token, nil)}, nil
 }
 
 // Close ends the connection; a call under way fails.

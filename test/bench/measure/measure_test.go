@@ -1,6 +1,9 @@
 package measure
 
 import (
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +41,21 @@ func TestCountKeepsPeopleComponentsAndEventsApart(t *testing.T) {
 		"create resourcecheckrequests", "create approvalrequests", "patch resourcecheckrequests/status", "create approvalresponses",
 	}}, writes)
 	assert.Equal(t, 4, writes.Total())
+}
+
+func TestTurnsBeginEachRoundWithAnother(t *testing.T) {
+	var order []int
+	rounds, err := Turns(t.Context(), io.Discard, []string{"a", "b", "c"}, 2, func(_ context.Context, at int) (Sample, error) {
+		order = append(order, at)
+		return Sample{PerSecond: float64(at)}, nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []int{0, 1, 2, 1, 2, 0}, order)
+	for _, round := range rounds {
+		assert.Equal(t, Round{{PerSecond: 0}, {PerSecond: 1}, {PerSecond: 2}}, round)
+	}
+	_, err = Turns(t.Context(), io.Discard, []string{"a"}, 1, func(context.Context, int) (Sample, error) { return Sample{}, errors.New("why") })
+	assert.ErrorContains(t, err, "a could not be measured: why")
 }
 
 func TestRatioIsTheMedianOfTheRoundsRatios(t *testing.T) {

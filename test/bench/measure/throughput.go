@@ -45,30 +45,40 @@ type Sample struct {
 	Foreign float64
 }
 
-// Rounds loads the parties in turns, each round beginning with another one, so that neither a machine that changes
-// its pace nor the order decides. Each load is a process of its own.
+// Rounds loads the parties in turns. Each load is a process of its own.
 func Rounds(ctx context.Context, progress io.Writer, bed Bed, rounds int, plan load.Plan) ([]Round, error) {
-	parties := bed.Parties
+	var names []string
+	for _, party := range bed.Parties {
+		names = append(names, party.Name)
+	}
+	return Turns(ctx, progress, names, rounds, func(ctx context.Context, at int) (Sample, error) {
+		return bed.load(ctx, bed.Parties[at], plan)
+	})
+}
+
+// Turns gives everybody a turn in each round. Each round begins with another one, so that neither a machine that changes
+// its pace nor the order decides.
+func Turns(ctx context.Context, progress io.Writer, names []string, rounds int, turn func(ctx context.Context, at int) (Sample, error)) ([]Round, error) {
 	all := make([]Round, rounds)
 	for i := range all {
-		all[i] = make(Round, len(parties))
-		for j := range parties {
-			at := (i + j) % len(parties)
-			sample, err := bed.load(ctx, parties[at], plan)
+		all[i] = make(Round, len(names))
+		for j := range names {
+			at := (i + j) % len(names)
+			sample, err := turn(ctx, at)
 			if err != nil {
-				return nil, fmt.Errorf("%s could not be measured: %w", parties[at].Name, err)
+				return nil, fmt.Errorf("%s could not be measured: %w", names[at], err)
 			}
 			all[i][at] = sample
 		}
-		_, _ = fmt.Fprintf(progress, "   round %d of %d:%s\n", i+1, rounds, all[i].text(parties))
+		_, _ = fmt.Fprintf(progress, "   round %d of %d:%s\n", i+1, rounds, all[i].text(names))
 	}
 	return all, nil
 }
 
-func (r Round) text(parties []Party) string {
+func (r Round) text(names []string) string {
 	text := ""
 	for i, sample := range r {
-		text += fmt.Sprintf("  %s %.0f/s", parties[i].Name, sample.PerSecond)
+		text += fmt.Sprintf("  %s %.0f/s", names[i], sample.PerSecond)
 	}
 	return text
 }
@@ -78,22 +88,25 @@ func (b *Bed) load(ctx context.Context, party Party, plan load.Plan) (Sample, er
 	if err != nil {
 		return Sample{}, err
 	}
-	output, sender, err := process.Output(ctx, b.Self, "load",
-		"--url", party.Target.URL, "--token-file", party.Target.TokenFile, "--ca-file", party.Target.CAFile,
-		"--body-bytes", fmt.Sprint(party.Target.BodyBytes), "--connections", fmt.Sprint(plan.Connections),
-		"--warm-up", plan.WarmUp.String(), "--duration", plan.Duration.String())
+	result, sender, err := Send(ctx, b.Self, party.Target, plan)
 	if err != nil {
 		return Sample{}, err
 	}
 	after, err := readClocks(party.PID, b.ToolPID)
+	return after.since(before).sample(result, sender), err
+}
+
+// Send loads a target from a process of its own, which is this program's `load`. It returns the processor time that this
+// took too.
+func Send(ctx context.Context, self string, target load.Target, plan load.Plan) (result load.Result, sender time.Duration, err error) {
+	output, sender, err := process.Output(ctx, self, "load",
+		"--url", target.URL, "--method", target.Method, "--token-file", target.TokenFile, "--ca-file", target.CAFile,
+		"--send-file", target.SendFile, "--status", fmt.Sprint(target.Status), "--body-bytes", fmt.Sprint(target.BodyBytes),
+		"--connections", fmt.Sprint(plan.Connections), "--warm-up", plan.WarmUp.String(), "--duration", plan.Duration.String())
 	if err != nil {
-		return Sample{}, err
+		return load.Result{}, 0, err
 	}
-	var result load.Result
-	if err := json.Unmarshal(output, &result); err != nil {
-		return Sample{}, err
-	}
-	return after.since(before).sample(result, sender), nil
+	return result, sender, json.Unmarshal(output, &result)
 }
 
 // clocks are processor times.
