@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -132,20 +133,18 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	begin := machine()
 	b.say("%s", begin)
 	rows, err := b.measure(ctx, chosen)
-	if err != nil {
-		return err
-	}
-	b.say("\nMeasured on %s at the beginning.\n%s", begin, strings.Join(b.notes, ""))
-	if err := report.Print(out, rows); err != nil {
-		return err
+	if len(rows) > 0 {
+		b.say("\nMeasured on %s at the beginning.\n%s", begin, strings.Join(b.notes, ""))
+		err = errors.Join(err, report.Print(out, rows))
 	}
 	if b.foreign > quiet {
 		b.say("\nOther processes took %.0f %% of the processor time while the proxies were loaded, so ratios of throughput and\n"+
 			"times of waiting are chance; ratios of processor time hold better. Measure on a machine that does nothing else.", 100*b.foreign)
 	}
-	return nil
+	return err
 }
 
+// measure takes the steps. When one fails, those before it are still told.
 func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, err error) {
 	if slices.ContainsFunc(chosen, func(s step) bool { return !s.apart }) {
 		stop, err := b.open(ctx)
@@ -159,7 +158,7 @@ func (b *bench) measure(ctx context.Context, chosen []step) (rows []report.Row, 
 		b.say("-- %s", s.name)
 		found, err := s.do(ctx, b)
 		if err != nil {
-			return nil, fmt.Errorf("%s could not be measured: %w", s.name, err)
+			return rows, fmt.Errorf("%s could not be measured: %w", s.name, err)
 		}
 		rows = append(rows, found...)
 		b.say("   %.0f s", time.Since(begun).Seconds())
