@@ -2,6 +2,7 @@
 package await
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -22,11 +23,11 @@ func Until(ctx context.Context, what string, holds func(context.Context) error) 
 		last = holds(ctx)
 		return last == nil, nil
 	})
-	if err != nil && last != nil {
-		err = last
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: nobody waits any longer: %w", what, context.Cause(ctx))
 	}
-	if err != nil {
-		return fmt.Errorf("%s: it did not happen within %v: %w", what, patience, err)
-	}
-	return nil
+	return fmt.Errorf("%s: it did not happen within %v: %w", what, patience, cmp.Or(last, err))
 }
