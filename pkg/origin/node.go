@@ -22,12 +22,13 @@ type Node struct {
 	// CreatedBy and CreatedFor are the creator record as it stands: believe them only through Creator and by a climb.
 	CreatedBy  string
 	CreatedFor types.UID
-	// Migrated tells that CreatedBy was assigned later, by somebody's word.
-	Migrated bool
 	// Created has the API server's precision of a second.
 	Created time.Time
 	// Owner is the controller owner that the object names now; nil if it names none.
 	Owner *Owner
+	// Migrated tells that CreatedBy was assigned later, by somebody's word. It stands beside the other flags, because one
+	// word more would take a pod into the next size of allocation.
+	Migrated bool
 	// Deleting tells that deletion has begun.
 	Deleting bool
 	// Finished tells that the run has ended by itself, and FinishedWhy in a word how.

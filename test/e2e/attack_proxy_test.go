@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -79,12 +80,8 @@ func TestS13_AStreamEndsWithItsPermission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)
 			request := s.granted(test.reason)
-			res, err := httpClient(t).Do(s.write(plane.token(t, "developer"), http.NoBody))
-			require.NoError(t, err)
+			res := s.stream()
 			defer func() { _ = res.Body.Close() }()
-			first := make([]byte, len("first"))
-			_, err = io.ReadFull(res.Body, first)
-			require.NoError(t, err)
 			test.end(s, request)
 			rest, err := io.ReadAll(res.Body)
 			require.Error(t, err, "the caller sees that it was not the end")
@@ -92,6 +89,24 @@ func TestS13_AStreamEndsWithItsPermission(t *testing.T) {
 			s.refused(plane.token(t, "developer"), http.MethodPut, "/app", test.reason)
 		})
 	}
+}
+
+// stream is an answer that has begun. The proxy sees a grant a moment after everybody else.
+func (s *stage) stream() *http.Response {
+	s.Helper()
+	var res *http.Response
+	s.eventually("the proxy lets the stream begin", func() (err error) {
+		if res, err = httpClient(s.T).Do(s.write(plane.token(s.T, "developer"), http.NoBody)); err != nil {
+			return err
+		}
+		if res.StatusCode != http.StatusOK {
+			defer func() { _ = res.Body.Close() }()
+			return fmt.Errorf("it answers %s", res.Status)
+		}
+		_, err = io.ReadFull(res.Body, make([]byte, len("first")))
+		return err
+	})
+	return res
 }
 
 type result struct {

@@ -24,7 +24,7 @@ import (
 
 // remembered is how long the controller believes what the directory said, unheardOf how long that it knows nobody.
 const (
-	remembered = 90 * time.Second
+	remembered = 45 * time.Second
 	unheardOf  = time.Second
 )
 
