@@ -23,7 +23,7 @@ type Facts struct {
 	// Standing is what the Release stands on, as fixed at its admission, or for a run who stands for the plan that the
 	// check names. Nil means nothing.
 	Standing *Standing
-	// StandingNow is the plan as it is now; only UID and Generation are read. Nil means that it is gone.
+	// StandingNow is the plan as it is now; only UID, Generation and Admission are read. Nil means that it is gone.
 	StandingNow *Standing
 	// AnyAuthor lets a program be the author: nobody asked for a person.
 	AnyAuthor bool
@@ -49,7 +49,8 @@ func (v *Verdict) Attributed() bool { return v.Reason == approvalv1alpha1.Reason
 // Behind decides who is accountable.
 //
 // For a Release that is its direct author; for an automated one, whoever stood for its plan when the Release was made. It
-// must still be that plan, and for a standing author that generation of it: nobody answers for a text that he did not see.
+// must still be that plan, which names the same admission, and for a standing author that generation of it: nobody answers
+// for a text that he did not see.
 // For a run it is the creator; for a robot's run, whoever stands for the plan that the check names.
 func Behind(f Facts) Verdict {
 	if f.Kind == releasev1alpha1.KindRelease {
@@ -71,6 +72,9 @@ func (f *Facts) release() Verdict {
 	case f.Standing.UID != f.StandingNow.UID:
 		return f.no(approvalv1alpha1.ReasonStandingChanged, f.Author,
 			"the ReleasePlan %s was deleted and made anew after %s was made: create the Release anew", f.Standing.Name, f.what())
+	case f.Standing.Admission != f.StandingNow.Admission:
+		return f.no(approvalv1alpha1.ReasonStandingChanged, f.Author,
+			"the ReleasePlan %s names another ReleasePlanAdmission than when %s was made: create the Release anew", f.Standing.Name, f.what())
 	case f.Automated:
 		return f.standing()
 	case f.Author != "" && f.CreatorKnown && f.Author != f.Creator:
@@ -132,7 +136,7 @@ func (f *Facts) standing() Verdict {
 		return f.changed("the ReleasePlan %s that %s stood for is gone: %s", s.Name, s.Author, f.anew())
 	case s.UID != f.StandingNow.UID:
 		return f.changed("the ReleasePlan %s is not the one that %s stood for, but made anew: %s", s.Name, s.Author, f.anew())
-	case s.Generation != f.StandingNow.Generation:
+	case s.Generation != f.StandingNow.Generation || s.Admission != f.StandingNow.Admission:
 		return f.changed("the ReleasePlan %s was changed after %s: %s", s.Name, f.fixed(), f.anew())
 	case s.Expired(f.Now):
 		return f.withStanding(f.no(approvalv1alpha1.ReasonStandingExpired, s.Author,

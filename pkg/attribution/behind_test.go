@@ -69,6 +69,15 @@ func TestBehind(t *testing.T) {
 			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "alice",
 			wantMessage: "the ReleasePlan to-prod was deleted and made anew after Release team-a/rel-1 was made: create the Release anew",
 		},
+		"a Release whose plan names another admission since": {
+			facts:      release(authored, func(f *Facts) { f.StandingNow = plan(); f.StandingNow.Admission = "elsewhere" }),
+			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "alice",
+			wantMessage: "the ReleasePlan to-prod names another ReleasePlanAdmission than when Release team-a/rel-1 was made: create the Release anew",
+		},
+		"an automated Release whose plan names another admission since": {
+			facts:      release(automated, func(f *Facts) { f.StandingNow = plan(); f.StandingNow.Admission = "elsewhere" }),
+			wantReason: approvalv1alpha1.ReasonStandingChanged,
+		},
 		"a Release whose plan is gone": {
 			facts:      release(authored, func(f *Facts) { f.StandingNow = nil }),
 			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "alice",

@@ -22,6 +22,9 @@ type Standing struct {
 	UID       types.UID `json:"uid,omitempty"`
 	// Generation is that of the plan's spec.
 	Generation int64 `json:"generation,omitempty"`
+	// Admission is the ReleasePlanAdmission that the plan's label names; empty if it names none. It says where Releases go as
+	// much as the spec does, but no generation counts it.
+	Admission string `json:"admission,omitempty"`
 	// Author is the exact user name; empty if nobody stands.
 	Author     string    `json:"author,omitempty"`
 	AcceptedAt time.Time `json:"acceptedAt,omitzero"`

@@ -49,7 +49,10 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	scripts := script.New(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("script"))
 	p.runs.OnChange(requests.RunChanged)
 	p.runs.OnChange(scripts.RunChanged)
-	attributions := p.newAttributions(mgr)
+	attributions, err := p.newAttributions(mgr)
+	if err != nil {
+		return err
+	}
 	p.runs.OnChange(attributions.RunChanged)
 	releases, plans, err := p.newReleases(mgr)
 	if err != nil {
@@ -115,13 +118,17 @@ func (p *parts) newRequests(ctx context.Context, mgr ctrl.Manager) (*request.Con
 	})
 }
 
-func (p *parts) newAttributions(mgr ctrl.Manager) *attributioncheck.Controller {
+func (p *parts) newAttributions(mgr ctrl.Manager) (*attributioncheck.Controller, error) {
+	words, err := attribution.LookupVocabulary(p.options.Vocabulary)
+	if err != nil {
+		return nil, err
+	}
 	live := origin.NewLive(p.dynamic, mgr.GetRESTMapper())
 	return attributioncheck.New(attributioncheck.Dependencies{
 		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(),
 		Origins: live, Watched: p.runs, Climber: origin.NewClimber(live, p.origin, p.epoch.Since), Since: p.epoch.Since,
-		Guard: p.watcher, People: p.people, Recorder: mgr.GetEventRecorder("attribution"),
-	}, p.username)
+		Guard: p.watcher, People: p.people, Vocabulary: words, Recorder: mgr.GetEventRecorder("attribution"),
+	}, p.username), nil
 }
 
 // newReleases makes the controllers of the Release kinds, which begin once those are installed.

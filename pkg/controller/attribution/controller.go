@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
@@ -75,10 +76,12 @@ type Dependencies struct {
 	Watched Watched
 	Climber Climber
 	// Since is the moment from which on creator records are believed; zero means that none is.
-	Since    func() time.Time
-	Guard    Guard
-	People   People
-	Recorder events.EventRecorder
+	Since  func() time.Time
+	Guard  Guard
+	People People
+	// Vocabulary has the label by which plans name admissions.
+	Vocabulary attribution.Vocabulary
+	Recorder   events.EventRecorder
 }
 
 // Controller keeps the status of AttributionChecks. It must be the only writer of it, but for the request controller,

@@ -152,7 +152,7 @@ func (c *Controller) plan(ctx context.Context, namespace, name string) (now, acc
 		return nil, nil, nil
 	}
 	// What a plan says of itself needs no UID, and a new plan has none while it is admitted.
-	now = &attribution.Standing{Kind: planKind.Kind, Namespace: namespace, Name: plan.Name, UID: plan.UID, Generation: plan.Generation}
+	now = &attribution.Standing{Kind: planKind.Kind, Namespace: namespace, Name: plan.Name, UID: plan.UID, Generation: plan.Generation, Admission: plan.Labels[c.Vocabulary.AdmissionLabel]}
 	accepted, err = attribution.ParseStanding(plan.Annotations[approvalv1alpha1.AnnotationStanding])
 	if err != nil || accepted.Author != plan.Annotations[approvalv1alpha1.AnnotationAuthor] {
 		return now, nil, nil

@@ -90,6 +90,7 @@ func (f *facts) planNow() *attribution.Standing {
 	}
 	return &attribution.Standing{
 		Kind: releasev1alpha1.KindReleasePlan, Namespace: f.plan.Namespace, Name: f.plan.Name, UID: f.plan.UID, Generation: f.plan.Generation,
+		Admission: f.plan.Labels[f.words.AdmissionLabel],
 	}
 }
 

@@ -121,7 +121,7 @@ func (f *facts) hopeless() finding {
 		return no(releasev1alpha1.ReasonProposed, "%s is proposed to stand for the plan and has not accepted: let %[1]s accept with %s", shown(proposed), f.accept())
 	case s == nil:
 		return no(releasev1alpha1.ReasonNoStandingAuthor, "nobody stands for the plan, so its automated Releases have no author: let somebody accept with %s", f.accept())
-	case s.Generation != f.plan.Generation:
+	case s.Generation != f.plan.Generation || s.Admission != f.plan.Labels[f.words.AdmissionLabel]:
 		return no(releasev1alpha1.ReasonNoStandingAuthor, "%s accepted the plan as it was before it was changed, so nobody stands for it: let somebody accept with %s", shown(s.Author), f.accept())
 	case attribution.IsRobot(s.Author):
 		return no(releasev1alpha1.ReasonNoStandingAuthor, "only the program %s stands for the plan, and no person: let somebody accept with %s", shown(s.Author), f.accept())

@@ -52,6 +52,7 @@ func (w *Webhook) standing(ctx context.Context, r *admit.Review, automated bool)
 	}
 	standing := attribution.Standing{
 		Kind: releasev1alpha1.KindReleasePlan, Namespace: r.Namespace, Name: name, UID: plan.GetUID(), Generation: plan.GetGeneration(),
+		Admission: plan.GetLabels()[w.Vocabulary.AdmissionLabel],
 	}
 	if accepted := w.accepted(plan); automated && accepted != nil {
 		standing.Author, standing.AcceptedAt, standing.ExpiresAt = accepted.Author, accepted.AcceptedAt, accepted.ExpiresAt
@@ -65,7 +66,8 @@ func (w *Webhook) accepted(plan *unstructured.Unstructured) *attribution.Standin
 	annotations := plan.GetAnnotations()
 	standing, err := attribution.ParseStanding(annotations[approvalv1alpha1.AnnotationStanding])
 	if err != nil || !admit.IsOn(plan, w.Vocabulary.StandingLabel) ||
-		standing.Generation != plan.GetGeneration() || standing.Author != annotations[approvalv1alpha1.AnnotationAuthor] {
+		standing.Generation != plan.GetGeneration() || standing.Admission != plan.GetLabels()[w.Vocabulary.AdmissionLabel] ||
+		standing.Author != annotations[approvalv1alpha1.AnnotationAuthor] {
 		return nil
 	}
 	return standing

@@ -56,7 +56,9 @@ func (c *change) keep() *outcome {
 
 // take is the plan for which the caller stands from now on, until the time if there is one.
 func (c *change) take(until *time.Time) *outcome {
-	return c.standsBy(attribution.Standing{Generation: c.generation, Author: c.caller, AcceptedAt: c.now, ExpiresAt: until})
+	return c.standsBy(attribution.Standing{
+		Generation: c.generation, Admission: c.admission, Author: c.caller, AcceptedAt: c.now, ExpiresAt: until,
+	})
 }
 
 func (c *change) standsBy(standing attribution.Standing) *outcome {
@@ -74,7 +76,9 @@ func (c *change) isTaken() bool {
 	if err != nil || record == c.had[approvalv1alpha1.AnnotationStanding] || c.have[approvalv1alpha1.AnnotationAccept] != "" {
 		return false
 	}
-	want := attribution.Standing{Generation: c.generation, Author: c.caller, AcceptedAt: standing.AcceptedAt, ExpiresAt: standing.ExpiresAt}
+	want := attribution.Standing{
+		Generation: c.generation, Admission: c.admission, Author: c.caller, AcceptedAt: standing.AcceptedAt, ExpiresAt: standing.ExpiresAt,
+	}
 	return want.String() == record && c.have[approvalv1alpha1.AnnotationAuthor] == c.caller && c.mayAccept() && c.isRecent(standing)
 }
 

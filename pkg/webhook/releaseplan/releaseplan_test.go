@@ -64,11 +64,12 @@ func review(user string, old, object *unstructured.Unstructured) *admit.Review {
 
 // Parts of plans.
 const (
-	spec     = "spec: {target: managed}\n"
-	moved    = "spec: {target: other}\n"
-	asking   = "metadata: {labels: {" + asks + `: "true"}}` + "\n"
-	standsIn = "metadata: {labels: {" + asks + `: "true", ` + authorLabel + ": alice}, annotations: {" + author + ": alice, " + standing + ": '" + byAlice + "'}}\n"
-	asked    = "metadata: {labels: {" + asks + `: "true"}, annotations: {` + proposed + ": alice}}\n"
+	spec      = "spec: {target: managed}\n"
+	moved     = "spec: {target: other}\n"
+	asking    = "metadata: {labels: {" + asks + `: "true"}}` + "\n"
+	standsIn  = "metadata: {labels: {" + asks + `: "true", ` + authorLabel + ": alice}, annotations: {" + author + ": alice, " + standing + ": '" + byAlice + "'}}\n"
+	elsewhere = "metadata: {labels: {" + asks + `: "true", release.rhtap.openshift.io/releasePlanAdmission: b}}` + "\n"
+	asked     = "metadata: {labels: {" + asks + `: "true"}, annotations: {` + proposed + ": alice}}\n"
 )
 
 func sends(labels bool, annotations ...string) string {
@@ -106,6 +107,8 @@ func TestSettle(t *testing.T) {
 		"kept whatever is forged":          {user: "bob", old: spec + standsIn, sent: spec + sends(true, author+": bob", standing+": '{}'"), want: kept, label: "alice"},
 		"moved by a person":                {user: "bob", old: spec + standsIn, sent: moved + asking, want: took("4", "bob"), label: "bob"},
 		"moved by a robot":                 {user: robot, old: spec + standsIn, sent: moved + standsIn},
+		"pointed elsewhere by a robot":     {user: robot, old: spec + standsIn, sent: spec + elsewhere},
+		"pointed elsewhere by a person":    {user: "bob", old: spec + standsIn, sent: spec + elsewhere, want: texts{author: "bob", standing: `{"generation":3,"admission":"b","author":"bob","acceptedAt":"2026-03-02T09:00:00Z"}`}, label: "bob"},
 		"status moved by a robot":          {user: robot, old: spec + standsIn, sent: spec + asking + "status: {x: y}\n", want: kept, label: "alice"},
 		"asks since now":                   {user: "bob", old: spec, sent: spec + asking, want: took("3", "bob"), label: "bob"},
 		"asks since now, by a robot":       {user: robot, old: spec, sent: spec + asking},

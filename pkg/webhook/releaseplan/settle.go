@@ -44,7 +44,9 @@ type change struct {
 	// generation is the one that the API server will give to the spec.
 	generation int64
 	specMoved  bool
-	have, had  map[string]string
+	// admission is the one that the plan names by its label.
+	admission string
+	have, had map[string]string
 }
 
 // changeOf reads an admission. Its error refuses it.
@@ -63,6 +65,7 @@ func (w *Webhook) changeOf(r *admit.Review) (*change, error) {
 		vocabulary: w.Vocabulary, now: w.Clock.Now(), caller: r.Caller.Username, isPerson: !attribution.IsRobot(r.Caller.Username),
 		object: r.Object, old: old, have: r.Object.GetAnnotations(), had: old.GetAnnotations(),
 		asks: admit.IsOn(r.Object, w.Vocabulary.StandingLabel), asked: admit.IsOn(old, w.Vocabulary.StandingLabel),
+		admission: r.Object.GetLabels()[w.Vocabulary.AdmissionLabel],
 	}
 	c.specMoved = r.Old == nil || !equality.Semantic.DeepEqual(desired(r.Object), desired(old))
 	c.generation = old.GetGeneration()
@@ -121,8 +124,11 @@ func (c *change) order() string {
 	return ""
 }
 
-// moved tells that the plan is another one for whoever stands for it: made, edited, or asking since now.
-func (c *change) moved() bool { return c.specMoved || !c.asked }
+// moved tells that the plan is another one for whoever stands for it: made, edited, pointed at another admission, or asking
+// since now.
+func (c *change) moved() bool {
+	return c.specMoved || !c.asked || c.admission != c.old.GetLabels()[c.vocabulary.AdmissionLabel]
+}
 
 // concernsStanding tells that the writer meant, or caused, another answer to who stands.
 func (c *change) concernsStanding() bool {
