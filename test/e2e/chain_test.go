@@ -250,11 +250,15 @@ func (c told) holdsAnswers() {
 	grades := map[string]chain.Grade{}
 	for i := range c.Links {
 		if l := &c.Links[i]; l.Relation == chain.RelationGave {
-			grades[c.known(l.From)+" through "+l.Through] = l.Grade
+			who := c.known(l.From)
+			if l.Through != "" {
+				who += " through " + l.Through
+			}
+			grades[who] = l.Grade
 		}
 	}
 	assert.Equal(c, map[string]chain.Grade{
-		"owner1@example.com through ":                chain.Authenticated,
+		"owner1@example.com through ":                 chain.Authenticated,
 		administrator + " through owner2@example.com": chain.Asserted,
 	}, grades)
 }

@@ -54,7 +54,7 @@ func (c *Cluster) RunTekton(ctx context.Context) error {
 		c.installTekton, c.runScheduler, c.runKWOK, c.runTektonController,
 	} {
 		if err := step(ctx); err != nil {
-			return fmt.Errorf("Tekton did not start: %w", err)
+			return fmt.Errorf("the start of Tekton failed: %w", err)
 		}
 	}
 	return nil
