@@ -10,6 +10,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/plaintext"
 )
 
 const (
@@ -22,7 +23,7 @@ const (
 
 // compute is the whole status that follows from a finding.
 func compute(check *approvalv1alpha1.AttributionCheck, found *finding, now time.Time) *approvalv1alpha1.AttributionCheckStatus {
-	message := bounded(found.message, maxMessage)
+	message := plaintext.Line(found.message, maxMessage)
 	next := &approvalv1alpha1.AttributionCheckStatus{
 		CheckStatus: duckv1alpha1.CheckStatus{State: found.state, Reason: found.reason, Message: message, ObservedGeneration: check.Generation},
 		Source:      found.source, Standing: reference(found.standing), Verified: found.verifiedAt != nil, VerifiedAt: found.verifiedAt,
@@ -58,14 +59,6 @@ func reference(s *attribution.Standing) *approvalv1alpha1.StandingReference {
 		ref.ExpiresAt = &metav1.Time{Time: *s.ExpiresAt}
 	}
 	return ref
-}
-
-// bounded cuts after a number of characters.
-func bounded(s string, limit int) string {
-	if runes := []rune(s); len(runes) > limit {
-		return string(runes[:limit])
-	}
-	return s
 }
 
 func unchanged(check *approvalv1alpha1.AttributionCheck, next *approvalv1alpha1.AttributionCheckStatus) bool {

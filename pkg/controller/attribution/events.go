@@ -1,6 +1,8 @@
 package attribution
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -10,7 +12,7 @@ import (
 // action is what the controller did when it tells of something.
 const action = "Attribute"
 
-// maxNote is how many characters an event's note may have.
+// maxNote is how many bytes an event's note may have.
 const maxNote = 1024
 
 // tell reports a transition: to another state, or to waiting for another reason.
@@ -22,6 +24,14 @@ func (c *Controller) tell(check *approvalv1alpha1.AttributionCheck, next *approv
 	if next.State == duckv1alpha1.CheckApproved {
 		severity = corev1.EventTypeNormal
 	}
-	c.Recorder.Eventf(check, nil, severity, next.Reason, action, "%s", bounded(next.Message, maxNote))
+	c.Recorder.Eventf(check, nil, severity, next.Reason, action, "%s", note(next.Message))
 	answers.WithLabelValues(string(next.State), next.Reason).Inc()
+}
+
+// note cuts a message for an Event, never inside a rune.
+func note(message string) string {
+	if len(message) <= maxNote {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxNote], "")
 }

@@ -2,7 +2,9 @@ package release
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -66,6 +68,9 @@ func (s *step) validate(f *facts) {
 		return
 	}
 	pipeline, problem := f.pipeline()
+	if problem == "" {
+		problem = s.expandable(f)
+	}
 	if problem != "" {
 		s.invalid(f, releasev1alpha1.ReasonValidationError, problem)
 		return
@@ -91,6 +96,12 @@ func (f *facts) incomplete() string {
 func (s *step) name(f *facts) bool {
 	was := attributed(f.words, &s.status)
 	who := f.behind(was)
+	if utf8.RuneCountInString(who.Author) > maxAuthor {
+		// Not even shortened does it stand in the status, because that might be another's.
+		s.invalid(f, releasev1alpha1.ReasonValidationError, fmt.Sprintf(
+			"the user name of the Release's author has more than %d characters, which no directory knows: create the Release anew as somebody else", maxAuthor))
+		return false
+	}
 	is := releasev1alpha1.Attribution{Author: who.Author, StandingAttribution: who.Source == approvalv1alpha1.SourceStanding}
 	if was.Verified && was.Author == is.Author {
 		is.Verified, is.VerifiedAt = true, was.VerifiedAt
@@ -104,6 +115,16 @@ func (s *step) name(f *facts) bool {
 		s.copyAuthor = who.Author
 	}
 	return true
+}
+
+// expandable is why the author's name cannot be handed to a pipeline: Tekton replaces variables in stages, so one that a
+// parameter brings in is replaced in the next, by the result of a task for example. All other values are names of objects,
+// or the admission's.
+func (s *step) expandable(f *facts) string {
+	if f.foreign || !strings.Contains(attributed(f.words, &s.status).Author, "$(") {
+		return ""
+	}
+	return "the user name of the Release's author has \"$(\" in it, which a pipeline would expand: create the Release anew as somebody else"
 }
 
 // behind asks the pure core who is accountable. A standing attribution must not have ended before it was verified; what

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"strings"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -9,10 +8,15 @@ import (
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/plaintext"
 )
 
-// maxMessage bounds the message of a condition, in bytes; the API takes 32 KiB, people less.
-const maxMessage = 2048
+const (
+	// maxMessage bounds the message of a condition, in characters; the API takes 32 KiB, people less.
+	maxMessage = 2048
+	// maxAuthor is how many characters of a user name the schema takes.
+	maxAuthor = 4096
+)
 
 // finished tells that the Release came to its end. Other release controllers call a Release that goes on False, too, with
 // the reason Progressing.
@@ -29,7 +33,7 @@ func finished(status *releasev1alpha1.ReleaseStatus) bool {
 
 func (s *step) set(f *facts, kind string, value metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&s.status.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: cut(message),
+		Type: kind, Status: value, Reason: reason, Message: plaintext.Line(message, maxMessage),
 		ObservedGeneration: f.release.Generation, LastTransitionTime: f.moment(f.now),
 	})
 }
@@ -62,14 +66,6 @@ func (f *facts) moment(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().
 func (f *facts) time(t time.Time) *metav1.Time {
 	at := f.moment(t)
 	return &at
-}
-
-// cut never cuts inside a rune.
-func cut(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessage], "")
 }
 
 // attributed reads who answers for the Release, in whichever wording the vocabulary has.
