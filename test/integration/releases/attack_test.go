@@ -103,4 +103,3 @@ func TestS1_AStatusThatIsSentWithAReleaseDoesNotCount(t *testing.T) {
 	w.says(release, released, "False Failed")
 	assert.Empty(t, w.runs())
 }
-
