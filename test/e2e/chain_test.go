@@ -258,7 +258,7 @@ func (c told) holdsAnswers() {
 		}
 	}
 	assert.Equal(c, map[string]chain.Grade{
-		"owner1@example.com through ":                 chain.Authenticated,
+		"owner1@example.com":                          chain.Authenticated,
 		administrator + " through owner2@example.com": chain.Asserted,
 	}, grades)
 }
