@@ -49,8 +49,8 @@ func (v *Verdict) Attributed() bool { return v.Reason == approvalv1alpha1.Reason
 // Behind decides who is accountable.
 //
 // For a Release that is its direct author; for an automated one, whoever stood for its plan when the Release was made. It
-// must still be that plan, which names the same admission, and for a standing author that generation of it: nobody answers
-// for a text that he did not see.
+// must still be that plan in that generation, which names the same admission: nobody answers for a text that he did not see,
+// and the plan says where the Release goes.
 // For a run it is the creator; for a robot's run, whoever stands for the plan that the check names.
 func Behind(f Facts) Verdict {
 	if f.Kind == releasev1alpha1.KindRelease {
@@ -77,6 +77,9 @@ func (f *Facts) release() Verdict {
 			"the ReleasePlan %s names another ReleasePlanAdmission than when %s was made: create the Release anew", f.Standing.Name, f.what())
 	case f.Automated:
 		return f.standing()
+	case f.Standing.Generation != f.StandingNow.Generation:
+		return f.no(approvalv1alpha1.ReasonStandingChanged, f.Author,
+			"the ReleasePlan %s was changed after %s was made: create the Release anew", f.Standing.Name, f.what())
 	case f.Author != "" && f.CreatorKnown && f.Author != f.Creator:
 		return f.no(approvalv1alpha1.ReasonNoAuthor, "",
 			"the records of %s contradict each other, because its author is not who made it: create the Release anew", f.what())

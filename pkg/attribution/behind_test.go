@@ -60,9 +60,10 @@ func TestBehind(t *testing.T) {
 			facts: release(authored), wantReason: approvalv1alpha1.ReasonAttributed, wantWho: "alice",
 			wantSource: approvalv1alpha1.SourceDirect, wantMessage: "alice made Release team-a/rel-1",
 		},
-		"a person answers for himself whatever the plan says by now": {
+		"a Release whose plan was changed since": {
 			facts:      release(authored, func(f *Facts) { f.StandingNow = plan(generation(9)) }),
-			wantReason: approvalv1alpha1.ReasonAttributed, wantWho: "alice", wantSource: approvalv1alpha1.SourceDirect,
+			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "alice",
+			wantMessage: "the ReleasePlan to-prod was changed after Release team-a/rel-1 was made: create the Release anew",
 		},
 		"a Release whose plan was made anew": {
 			facts:      release(authored, func(f *Facts) { f.StandingNow = plan(another) }),

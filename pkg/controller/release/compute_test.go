@@ -35,6 +35,7 @@ func TestInvalid(t *testing.T) {
 			delete(f.release.Annotations, approvalv1alpha1.AnnotationAuthor)
 		}}, validationError, "nobody is recorded as the author"},
 		"automated, nobody stood": {[]change{automatedBy(ci, func(s *attribution.Standing) { s.Author = "" })}, validationError, "then create the Release anew (to accept, type `kubectl countersign accept releaseplan/prod -n tenant`)"},
+		"plan changed":            {[]change{func(f *facts) { f.plan.Generation = 4 }}, validationError, "was changed after Release tenant/shop-1 was made"},
 		"automated, plan changed": {[]change{automatedBy(ci, nil), func(f *facts) { f.plan.Generation = 4 }}, validationError, "was changed after the Release was made"},
 		"automated, stood until":  {[]change{automatedBy(ci, func(s *attribution.Standing) { s.ExpiresAt = &expired })}, validationError, "and that is over"},
 		"robot":                   {[]change{func(f *facts) { f.release.Annotations[approvalv1alpha1.AnnotationAuthor] = ci }}, validationError, "only the robot " + ci},
@@ -127,8 +128,7 @@ func TestWaits(t *testing.T) {
 			people(duckv1alpha1.CheckPending, "")(f)
 			f.request.Status.Results = f.request.Status.Results[:1]
 		}, "RulesChanged: Rule owners was added or changed", step{}},
-		"plan changed since": {func(f *facts) { f.plan.Generation = 4 }, "ObjectChanged: ReleasePlan tenant/prod was changed", step{}},
-		"not yet valid":      {func(f *facts) { f.request.Status.Validity.NotBefore = metav1.NewTime(now.Add(time.Minute)) }, "NotYetValid: ", step{}},
+		"not yet valid": {func(f *facts) { f.request.Status.Validity.NotBefore = metav1.NewTime(now.Add(time.Minute)) }, "NotYetValid: ", step{}},
 		"rule not ready": {func(f *facts) {
 			f.rules[0].Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "UnknownCheckKind", Message: "no kind", ObservedGeneration: 1}}
 			f.rules[0].Generation = 1

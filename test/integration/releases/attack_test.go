@@ -103,3 +103,27 @@ func TestS1_AStatusThatIsSentWithAReleaseDoesNotCount(t *testing.T) {
 	w.says(release, released, "False Failed")
 	assert.Empty(t, w.runs())
 }
+
+// The owners are asked again, and approve. But whoever made the Release has seen another plan, and would be named for this
+// one.
+func TestS4_AReleaseThatWaitsIsNotRetargetedUnderItsAuthor(t *testing.T) {
+	w, there := newWorld(t), newWorld(t)
+	w.create(w.admin, &releasev1alpha1.ReleasePlanAdmission{
+		ObjectMeta: metav1.ObjectMeta{Namespace: there.managed, Name: "for-robots"},
+		Spec: releasev1alpha1.ReleasePlanAdmissionSpec{
+			Applications: []string{"shop"}, Origin: w.tenant,
+			Pipeline: &releasev1alpha1.Pipeline{PipelineRef: releasev1alpha1.PipelineRef{Name: "push"}},
+		},
+	})
+	plan := w.plan(w.person(w.alice))
+	w.peopleRule()
+	release := w.release(w.person(w.alice))
+	w.says(release, validated, "from group owners")
+	robot := w.account(w.tenant, "gitops")
+	require.NoError(t, robot.Patch(t.Context(), plan, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"target":"`+there.managed+`"}}`))))
+	w.says(release, released, "False Failed")
+	assert.Contains(t, told(release, validated), "was changed after Release")
+	assert.Equal(t, w.alice, release.Status.Attribution.Author)
+	assert.Empty(t, w.runs())
+	assert.Empty(t, there.runs())
+}
