@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 	"sync"
+
+	"github.com/AlaudaDevops/countersign/test/env/port"
 )
 
 // ports hands out ports on 127.0.0.1 by name and remembers them in a file, so that a cluster that
@@ -39,42 +41,19 @@ func loadPorts(path string) (*ports, error) {
 func (p *ports) address(name string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if port, ok := p.known[name]; ok {
-		return loopback(port), nil
+	if number, ok := p.known[name]; ok {
+		return loopback(number), nil
 	}
-	port, err := reservePort()
+	number, err := port.Reserve()
 	if err != nil {
 		return "", err
 	}
-	p.known[name] = port
+	p.known[name] = number
 	content, err := json.MarshalIndent(p.known, "", "  ")
 	if err != nil {
 		return "", err
 	}
-	return loopback(port), os.WriteFile(p.path, append(content, '\n'), 0o600)
+	return loopback(number), os.WriteFile(p.path, append(content, '\n'), 0o600)
 }
 
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// reservePort returns a free port that nobody else is given for the next minute. Closing a
-// listener at once would let two test binaries get the same port; so one connection is accepted and
-// closed from the server's side first, which leaves the port in TIME_WAIT: the kernel then gives it
-// to no bind to port 0 and no outgoing connection, but a server that names it may listen there
-// (SO_REUSEADDR, which Go sets).
-func reservePort() (int, error) {
-	listener, err := net.Listen("tcp", loopback(0))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = listener.Close() }()
-	client, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = client.Close() }()
-	server, err := listener.Accept()
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, server.Close()
-}
+func loopback(number int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(number)) }

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/AlaudaDevops/countersign/test/env/pki"
+	"github.com/AlaudaDevops/countersign/test/env/port"
 )
 
 // BaseDN is the database's suffix; PeopleDN and MoreDN are empty organizational units for people.
@@ -148,31 +148,11 @@ func (s *Server) startAnywhere(ctx context.Context) (err error) {
 // freePorts returns two ports that nobody listens on.
 func freePorts() (ports [2]int, err error) {
 	for i := range ports {
-		if ports[i], err = freePort(); err != nil {
+		if ports[i], err = port.Reserve(); err != nil {
 			return ports, err
 		}
 	}
 	return ports, nil
-}
-
-// freePort accepts one connection and closes it from the server's side first. That leaves the port in TIME_WAIT, so that
-// the kernel gives it to nobody who asks for any port, while slapd, which asks for this one (SO_REUSEADDR), gets it.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = listener.Close() }()
-	client, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = client.Close() }()
-	accepted, err := listener.Accept()
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, accepted.Close()
 }
 
 // Restart starts a stopped server again, where it was and with what it knew.

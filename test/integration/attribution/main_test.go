@@ -28,6 +28,8 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/cmd/controller/app"
 	"github.com/AlaudaDevops/countersign/test/env"
+	"github.com/AlaudaDevops/countersign/test/env/hooks"
+	"github.com/AlaudaDevops/countersign/test/env/port"
 )
 
 const (
@@ -113,14 +115,14 @@ func run(ctx context.Context, c *env.Cluster) (health string, err error) {
 		return "", err
 	}
 	o.WebhookAddress, o.MetricsAddress, o.EpochSettle, o.AutomatedAccounts = "127.0.0.1", "0", 0, []string{integration}
-	if o.WebhookPort, err = freePort(); err != nil {
+	if o.WebhookPort, err = port.Reserve(); err != nil {
 		return "", err
 	}
-	port, err := freePort()
+	number, err := port.Reserve()
 	if err != nil {
 		return "", err
 	}
-	o.HealthAddress = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	o.HealthAddress = net.JoinHostPort("127.0.0.1", strconv.Itoa(number))
 	if err := o.Validate(); err != nil {
 		return "", err
 	}
@@ -130,15 +132,7 @@ func run(ctx context.Context, c *env.Cluster) (health string, err error) {
 			os.Exit(1)
 		}
 	}()
-	return o.HealthAddress, c.Route(systemNamespace+"/countersign-webhook:443", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.WebhookPort)))
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
+	return o.HealthAddress, c.Route(hooks.Service, net.JoinHostPort("127.0.0.1", strconv.Itoa(o.WebhookPort)))
 }
 
 func answers(url string) bool {

@@ -31,6 +31,8 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/cmd/controller/app"
 	"github.com/AlaudaDevops/countersign/test/env"
+	"github.com/AlaudaDevops/countersign/test/env/hooks"
+	"github.com/AlaudaDevops/countersign/test/env/port"
 )
 
 const (
@@ -70,11 +72,6 @@ func TestMain(m *testing.M) {
 	}
 	running = &controller{dir: dir}
 	code := run(m)
-	if os.Getenv("COUNTERSIGN_KEEP") == "" {
-		_ = os.RemoveAll(dir)
-	} else {
-		fmt.Fprintln(os.Stderr, "kept:", dir)
-	}
 	if os.Getenv("COUNTERSIGN_KEEP") == "" {
 		_ = os.RemoveAll(dir)
 	} else {
@@ -153,8 +150,7 @@ func answered(ctx context.Context, c *env.Cluster) error {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
-		marked := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "last-policies-mutate", Namespace: systemNamespace}}
-		if err := admin.Create(ctx, marked, client.DryRunAll); err != nil || marked.Data["seen"] == "" {
+		if !hooks.PoliciesAct(ctx, admin) {
 			return false, nil
 		}
 		made := &releasev1alpha1.Release{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: systemNamespace}}
@@ -207,7 +203,7 @@ func (c *controller) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	health, err := freePort()
+	health, err := port.Reserve()
 	if err != nil {
 		return err
 	}
@@ -235,11 +231,11 @@ func (c *controller) prepare(ctx context.Context) error {
 	if c.port != 0 {
 		return nil
 	}
-	port, err := freePort()
+	number, err := port.Reserve()
 	if err != nil {
 		return err
 	}
-	c.port = port
+	c.port = number
 	token, err := cluster.Token(ctx, systemNamespace, controllerAccount, "", nil)
 	if err != nil {
 		return err
@@ -253,11 +249,11 @@ func (c *controller) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return cluster.Route(systemNamespace+"/countersign-webhook:443", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	return cluster.Route(hooks.Service, net.JoinHostPort("127.0.0.1", strconv.Itoa(number)))
 }
 
 // healthy waits for readiness: the serving certificate and the webhooks.
-func (c *controller) healthy(ctx context.Context, port int) error {
+func (c *controller) healthy(ctx context.Context, number int) error {
 	return wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-c.done:
@@ -265,7 +261,7 @@ func (c *controller) healthy(ctx context.Context, port int) error {
 			return false, fmt.Errorf("the controller ended: %w: %s", errors.Join(errEnded, err), log)
 		default:
 		}
-		return isReady(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", port)), nil
+		return isReady(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz", number)), nil
 	})
 }
 
@@ -283,12 +279,4 @@ func (c *controller) halt(how syscall.Signal) error {
 		return nil
 	}
 	return err
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
