@@ -24,6 +24,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
@@ -89,7 +90,7 @@ type Dependencies struct {
 type Controller struct {
 	Dependencies
 	username string
-	queue    queueHolder
+	queue    queue.Holder
 }
 
 // New returns a Controller. The username is its own, by which it knows the runs that it made for Releases.
@@ -106,7 +107,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named(name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&approvalv1alpha1.AttributionCheck{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Func(c.queue.hold)).
+		WatchesRawSource(source.Func(c.queue.Hold)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
 }
 

@@ -676,7 +676,7 @@ func TestRunChangedWakesWhatWaits(t *testing.T) {
 	w.ctrl.RunChanged(origin.Change{New: w.nodes[0]})
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
-	require.NoError(t, w.ctrl.queue.hold(context.Background(), q))
+	require.NoError(t, w.ctrl.queue.Hold(context.Background(), q))
 	w.ctrl.RunChanged(origin.Change{Old: w.nodes[0]})
 	assert.Zero(t, q.Len())
 	w.ctrl.RunChanged(origin.Change{New: w.nodes[0]})

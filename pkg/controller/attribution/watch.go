@@ -3,9 +3,7 @@ package attribution
 import (
 	"context"
 	"encoding/json"
-	"sync/atomic"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -39,8 +37,8 @@ func ContextKeys(object client.Object) []string {
 // RunChanged is to be called with every change of a run: checks that wait look again. It does nothing while this replica
 // does not lead.
 func (c *Controller) RunChanged(change origin.Change) {
-	node, queue := change.New, c.queue.get()
-	if node == nil || queue == nil {
+	node, q := change.New, c.queue.Get()
+	if node == nil || q == nil {
 		return
 	}
 	ctx := context.Background()
@@ -51,24 +49,6 @@ func (c *Controller) RunChanged(change origin.Change) {
 		return
 	}
 	for i := range list.Items {
-		queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
-}
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// queueHolder holds the controller's queue while it runs.
-type queueHolder struct{ held atomic.Pointer[queue] }
-
-// hold is a source that brings no events of its own.
-func (h *queueHolder) hold(_ context.Context, q queue) error {
-	h.held.Store(&q)
-	return nil
-}
-
-func (h *queueHolder) get() queue {
-	if q := h.held.Load(); q != nil {
-		return *q
-	}
-	return nil
 }

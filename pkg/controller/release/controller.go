@@ -24,6 +24,7 @@ import (
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 )
 
@@ -71,7 +72,7 @@ type Controller struct {
 	since    func() time.Time
 	recorder events.EventRecorder
 	options  Options
-	queue    queueHolder
+	queue    queue.Holder
 	told     told
 }
 

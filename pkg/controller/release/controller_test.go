@@ -467,12 +467,12 @@ func TestRunsThatMatter(t *testing.T) {
 	w.ctrl.RunChanged(origin.Change{New: node()})
 	for name, tc := range tests {
 		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
-		require.NoError(t, w.ctrl.queue.hold(t.Context(), q))
+		require.NoError(t, w.ctrl.queue.Hold(t.Context(), q))
 		w.ctrl.RunChanged(tc.change)
 		assert.Equal(t, tc.want, q.Len(), name)
 	}
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
-	require.NoError(t, w.ctrl.queue.hold(t.Context(), q))
+	require.NoError(t, w.ctrl.queue.Hold(t.Context(), q))
 	w.ctrl.guardChanged()
 	assert.Equal(t, 1, q.Len())
 }

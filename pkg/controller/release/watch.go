@@ -3,11 +3,9 @@ package release
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +18,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/controller/late"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
@@ -53,24 +52,6 @@ func kinds() []schema.GroupKind {
 	}
 }
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// queueHolder holds the queue while this replica leads.
-type queueHolder struct{ held atomic.Pointer[queue] }
-
-// hold is a source that brings no events of its own.
-func (h *queueHolder) hold(_ context.Context, q queue) error {
-	h.held.Store(&q)
-	return nil
-}
-
-func (h *queueHolder) get() queue {
-	if q := h.held.Load(); q != nil {
-		return *q
-	}
-	return nil
-}
-
 // Register lets the controller begin once the Release kinds are installed. Runs must be registered by who makes their
 // cache, with RunChanged. It must be called before the guard starts.
 func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
@@ -97,7 +78,7 @@ func (c *Controller) begin(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&approvalv1alpha1.ResourceCheckRequest{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfRequest)).
 		Watches(&approvalv1alpha1.AttributionCheck{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfCheck)).
 		Watches(crds, handler.EnqueueRequestsFromMapFunc(c.releasesOfCRD), builder.OnlyMetadata).
-		WatchesRawSource(source.Func(c.queue.hold)).
+		WatchesRawSource(source.Func(c.queue.Hold)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
 }
 
@@ -230,13 +211,13 @@ func (c *Controller) releasesOfCRD(ctx context.Context, obj client.Object) []rec
 	return c.releasesBy(ctx, indexGoingOn, "true")
 }
 
-func (c *Controller) forget(_ context.Context, e event.DeleteEvent, _ queue) {
+func (c *Controller) forget(_ context.Context, e event.DeleteEvent, _ queue.Queue) {
 	c.told.forget(e.Object.GetUID())
 }
 
 // guardChanged looks at every Release that goes on: policies change rarely.
 func (c *Controller) guardChanged() {
-	if q := c.queue.get(); q != nil {
+	if q := c.queue.Get(); q != nil {
 		for _, release := range c.releasesBy(context.Background(), indexGoingOn, "true") {
 			q.Add(release)
 		}
@@ -250,7 +231,7 @@ func (c *Controller) RunChanged(change origin.Change) {
 	if node == nil {
 		node = change.Old
 	}
-	q := c.queue.get()
+	q := c.queue.Get()
 	if node == nil || q == nil || node.GroupKind() != runKind.GroupKind() || !worthALook(change) {
 		return
 	}

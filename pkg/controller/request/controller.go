@@ -22,6 +22,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/archive"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
@@ -96,7 +97,7 @@ type Controller struct {
 	own      *ownWrites
 	keeper   *keeper
 	metrics  *metrics
-	queue    queueHolder
+	queue    queue.Holder
 }
 
 // NewController returns a Controller. It fails if its metrics are registered already.

@@ -99,7 +99,7 @@ func (c *Controller) reconcileUID(ctx context.Context, uid types.UID) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if known != nil {
-		if q := c.queue.get(); q != nil {
+		if q := c.queue.Get(); q != nil {
 			q.Add(keyFor(known))
 		}
 		return ctrl.Result{}, nil

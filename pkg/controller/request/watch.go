@@ -2,13 +2,11 @@ package request
 
 import (
 	"context"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,20 +18,9 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
-
-type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
-
-// queueHolder holds the queue while this replica leads.
-type queueHolder struct{ held atomic.Pointer[queue] }
-
-func (h *queueHolder) get() queue {
-	if q := h.held.Load(); q != nil {
-		return *q
-	}
-	return nil
-}
 
 // uidKey stands for the request with a UID, wherever it is.
 func uidKey(uid types.UID) ctrl.Request {
@@ -65,8 +52,10 @@ func (c *Controller) Register(_ context.Context, mgr ctrl.Manager) error {
 }
 
 // start begins the watches that this controller keeps by itself; they end when the lead is lost.
-func (c *Controller) start(ctx context.Context, q queue) error {
-	c.queue.held.Store(&q)
+func (c *Controller) start(ctx context.Context, q queue.Queue) error {
+	if err := c.queue.Hold(ctx, q); err != nil {
+		return err
+	}
 	go c.children.run(ctx)
 	c.objects.start(ctx)
 	return nil
@@ -79,7 +68,7 @@ func (c *Controller) equalsHandler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: enqueueEquals.Create,
 		UpdateFunc: enqueueEquals.Update,
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue.Queue) {
 			enqueueEquals.Delete(ctx, e, q)
 			if last, ok := e.Object.(*approvalv1alpha1.ResourceCheckRequest); ok {
 				c.keeper.remember(last)
@@ -180,7 +169,7 @@ func (c *Controller) objectChanged(gk schema.GroupKind, namespace, name string) 
 // kindChanged makes all live requests look again: registrations change rarely.
 func (c *Controller) kindChanged(schema.GroupKind) {
 	c.children.wake()
-	q := c.queue.get()
+	q := c.queue.Get()
 	if q == nil {
 		return
 	}
@@ -199,7 +188,7 @@ func (c *Controller) kindChanged(schema.GroupKind) {
 
 // enqueueAsker makes the request with the UID look again. The cache may not have it yet, or not any more.
 func (c *Controller) enqueueAsker(uid types.UID) {
-	q := c.queue.get()
+	q := c.queue.Get()
 	if q == nil {
 		return
 	}
@@ -211,7 +200,7 @@ func (c *Controller) enqueueAsker(uid types.UID) {
 }
 
 func (c *Controller) enqueue(index, value string) {
-	q := c.queue.get()
+	q := c.queue.Get()
 	if q == nil {
 		return
 	}

@@ -21,6 +21,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 )
 
@@ -41,7 +42,7 @@ type Controller struct {
 	client   client.Client
 	live     client.Reader
 	recorder events.EventRecorder
-	queue    queueHolder
+	queue    queue.Holder
 }
 
 // New returns a Controller. The client must read from a cache with the indexes of SetupIndexes; live must not be a
@@ -59,7 +60,7 @@ func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	return builder.ControllerManagedBy(mgr).Named(name).
 		For(&approvalv1alpha1.ScriptCheck{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&connectorsv1alpha1.Connector{}, handler.EnqueueRequestsFromMapFunc(c.checksOfConnector)).
-		WatchesRawSource(source.Func(c.queue.hold)).
+		WatchesRawSource(source.Func(c.queue.Hold)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
 }
 

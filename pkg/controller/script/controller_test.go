@@ -297,7 +297,7 @@ func TestARunThatChangesBringsItsChecksBack(t *testing.T) {
 
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
-	require.NoError(t, w.ctrl.queue.hold(context.Background(), q))
+	require.NoError(t, w.ctrl.queue.Hold(context.Background(), q))
 	w.ctrl.RunChanged(origin.Change{New: job})
 	require.Equal(t, 1, q.Len())
 	got, _ := q.Get()

@@ -3,10 +3,8 @@ package script
 import (
 	"context"
 	"encoding/json"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -75,29 +73,11 @@ func (c *Controller) RunChanged(change origin.Change) {
 	if node == nil {
 		node = change.Old
 	}
-	queue := c.queue.get()
-	if node == nil || queue == nil {
+	q := c.queue.Get()
+	if node == nil || q == nil {
 		return
 	}
 	for _, check := range c.checksOf(context.Background(), inputKey(node.GroupVersionKind.GroupKind(), node.Namespace, node.Name)) {
-		queue.Add(check)
+		q.Add(check)
 	}
-}
-
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
-// queueHolder holds the controller's queue while it runs.
-type queueHolder struct{ held atomic.Pointer[queue] }
-
-// hold is a source that brings no events of its own.
-func (h *queueHolder) hold(_ context.Context, q queue) error {
-	h.held.Store(&q)
-	return nil
-}
-
-func (h *queueHolder) get() queue {
-	if q := h.held.Load(); q != nil {
-		return *q
-	}
-	return nil
 }
