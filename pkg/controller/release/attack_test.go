@@ -61,3 +61,18 @@ func TestS3_ANameThatNoStatusCanShowEndsTheRelease(t *testing.T) {
 	assert.Nil(t, s.status.Attribution, "a shortened name might be another's")
 	assert.LessOrEqual(t, len(failed.Message), 32*1024)
 }
+
+// A run that nobody was recorded to have made gets our name from whoever may migrate. That informs people, and proves
+// nothing.
+func TestS2_AnAssignedCreatorMakesNoRunOurs(t *testing.T) {
+	assigned := func(f *facts) {
+		f.run.SetAnnotations(map[string]string{approvalv1alpha1.AnnotationCreatedBy: ownName, approvalv1alpha1.AnnotationMigratedBy: "mallory"})
+	}
+	for name, changes := range map[string][]change{
+		"first seen": {runsAs(metav1.ConditionTrue, "Completed", ""), assigned},
+		"later":      {runsAs(metav1.ConditionTrue, "Completed", ""), started, assigned},
+	} {
+		s := compute(newFacts(changes...))
+		assert.Contains(t, s.told(releasev1alpha1.ConditionReleased), "was not made by this controller", name)
+	}
+}

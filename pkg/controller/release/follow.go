@@ -41,10 +41,11 @@ func (s *step) follow(f *facts) bool {
 }
 
 // ownRun tells whether the run is the one that this controller made. Its name follows from the Release's UID; who made it
-// is what the API server recorded. Labels are looked at when it is met for the first time only, because others may change
-// them later.
+// is what the API server recorded, not what somebody assigned later. Labels are looked at when it is met for the first time
+// only, because others may change them later.
 func (f *facts) ownRun(known bool) bool {
-	if f.run.GetAnnotations()[approvalv1alpha1.AnnotationCreatedBy] != f.username {
+	record := f.run.GetAnnotations()
+	if record[approvalv1alpha1.AnnotationCreatedBy] != f.username || record[approvalv1alpha1.AnnotationMigratedBy] != "" {
 		return false
 	}
 	return known || f.run.GetLabels()[releasev1alpha1.LabelReleaseUID] == string(f.release.UID) &&
