@@ -4,8 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
+	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
 func TestS18_AnswersOfADirectoryCannotDraw(t *testing.T) {
@@ -26,4 +32,27 @@ func TestS18_NamesOfAuthorsCannotDraw(t *testing.T) {
 	assert.NotContains(t, got.Message, "\x1b")
 	assert.NotContains(t, got.Message, "\u202e")
 	assert.Equal(t, draws, got.Author.Username, "the name itself is kept exactly")
+}
+
+// Whoever may use the connector can accept a plan, as well as make a run.
+func TestS16_NobodyStandsThroughAConnector(t *testing.T) {
+	actsAsBob := &connectorsv1alpha1.Connector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "here"}, Spec: connectorsv1alpha1.ConnectorSpec{ConnectorClassName: kubernetesClass},
+		Status: connectorsv1alpha1.ConnectorStatus{Identity: "bob"},
+	}
+	objects := []client.Object{actsAsBob, plan(stoodForBy("bob")), definition(ours)}
+	automated := origin.Release{AutomatedBy: robot, Standing: fixed(by("bob"))}
+	verified := automated
+	verified.Verified, verified.VerifiedAt, verified.ByPlan = "bob", asked, true
+	for name, w := range map[string]*world{
+		"a run":                            newWorld(t, makeCheck(onPlan), &runRef, objects...).node(runRef, robot),
+		"a Release":                        newWorld(t, makeCheck(ofPlan), &releaseRef, objects...).node(releaseRef, robot, releasedBy(automated)),
+		"a Release that was verified once": newWorld(t, makeCheck(ofPlan), &releaseRef, objects...).node(releaseRef, robot, releasedBy(verified)),
+	} {
+		got := w.reconcile().Status
+		assert.Equal(t, duckv1alpha1.CheckRejected, got.State, name)
+		assert.Equal(t, approvalv1alpha1.ReasonNoAuthor, got.Reason, name)
+		assert.Contains(t, got.Message, "a connector acts as bob", name)
+		assert.Empty(t, w.people.lookups, name)
+	}
 }

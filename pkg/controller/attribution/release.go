@@ -53,7 +53,7 @@ func (c *Controller) ofRelease(ctx context.Context, node *origin.Node, facts att
 		}
 		facts.StandingNow = now
 	}
-	return verdict{Verdict: attribution.Behind(facts)}, nil
+	return c.behind(ctx, facts)
 }
 
 // verified takes the guarded status of a Release for what was found out before, if it is about the same author.
@@ -61,6 +61,9 @@ func (c *Controller) verified(ctx context.Context, node *origin.Node, facts *att
 	author := node.Release.Accountable()
 	if !facts.CreatorKnown || author == "" || node.Release.Verified != author || attribution.IsRobot(author) {
 		return verdict{}, false, nil
+	}
+	if acts, err := c.actsAs(ctx, author); err != nil || acts {
+		return verdict{}, false, err
 	}
 	guarded, err := c.ownReleases(ctx)
 	if err != nil || !guarded {

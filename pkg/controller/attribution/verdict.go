@@ -162,7 +162,22 @@ func (c *Controller) settle(ctx context.Context, check *approvalv1alpha1.Attribu
 			return verdict{}, err
 		}
 	}
-	return verdict{Verdict: attribution.Behind(facts)}, nil
+	return c.behind(ctx, facts)
+}
+
+// behind decides. Somebody as whom a connector acts stands for no plan, either.
+func (c *Controller) behind(ctx context.Context, facts attribution.Facts) (verdict, error) {
+	v := verdict{Verdict: attribution.Behind(facts)}
+	if !v.Attributed() || v.Source != approvalv1alpha1.SourceStanding {
+		return v, nil
+	}
+	acts, err := c.actsAs(ctx, v.Author)
+	if acts {
+		v.Reason = approvalv1alpha1.ReasonNoAuthor
+		v.Message = fmt.Sprintf("%s stands for the ReleasePlan %s, but a connector acts as %s, so whoever may use it may have accepted the plan: let somebody else accept it, then make the thing anew",
+			v.Author, facts.Standing.Name, v.Author)
+	}
+	return v, err
 }
 
 // disown takes back what is known of a creator whom a connector acts as: whoever may use the connector may have done it.
@@ -170,17 +185,24 @@ func (c *Controller) disown(ctx context.Context, facts *attribution.Facts) error
 	if !facts.CreatorKnown {
 		return nil
 	}
+	acts, err := c.actsAs(ctx, facts.Creator)
+	facts.CreatorKnown = !acts
+	return err
+}
+
+// actsAs tells whether a connector acts as the user.
+func (c *Controller) actsAs(ctx context.Context, username string) (bool, error) {
 	var list connectorsv1alpha1.ConnectorList
 	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("connectors cannot be listed: %w", err)
+		return false, fmt.Errorf("connectors cannot be listed: %w", err)
 	}
 	for i := range list.Items {
 		connector := &list.Items[i]
-		if connector.Spec.ConnectorClassName == kubernetesClass && connector.Status.Identity == facts.Creator {
-			facts.CreatorKnown = false
+		if connector.Spec.ConnectorClassName == kubernetesClass && connector.Status.Identity == username {
+			return true, nil
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // node reads an object, from the watches if they have it: what was recorded when it was made does not change.
