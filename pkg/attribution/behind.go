@@ -16,6 +16,8 @@ type Facts struct {
 	// be left out by who has settled that the author is the creator.
 	Creator      string
 	CreatorKnown bool
+	// Changed tells that Creator is not who made the resource, but who set its present content.
+	Changed bool
 	// Author is the direct author of a Release. Automated tells that a program that may say so made it, for which only
 	// a standing author can answer.
 	Author    string
@@ -122,9 +124,13 @@ func (f *Facts) direct(author string) Verdict {
 			"only the robot %s stands behind %s, and it may not say that it is automated: create the Release yourself, or have the robot listed as automated and accept the ReleasePlan",
 			author, f.what())
 	}
+	did := "made"
+	if f.Changed {
+		did = "set what is now in"
+	}
 	return Verdict{
 		Author: author, Source: approvalv1alpha1.SourceDirect, Reason: approvalv1alpha1.ReasonAttributed,
-		Message: fmt.Sprintf("%s made %s", author, f.what()),
+		Message: fmt.Sprintf("%s %s %s", author, did, f.what()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -54,5 +55,40 @@ func TestS16_NobodyStandsThroughAConnector(t *testing.T) {
 		assert.Equal(t, approvalv1alpha1.ReasonNoAuthor, got.Reason, name)
 		assert.Contains(t, got.Message, "a connector acts as bob", name)
 		assert.Empty(t, w.people.lookups, name)
+	}
+}
+
+// changedBy is a resource in the namespace of the check as the API server has it.
+func changedBy(name string) *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "nightly", UID: "run-uid"}}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(runRef.APIVersion, runRef.Kind))
+	if name != "" {
+		o.Annotations = map[string]string{approvalv1alpha1.AnnotationChangedBy: name}
+	}
+	return o
+}
+
+// Whoever made a thing once does not answer for what a program has put into it since.
+func TestS1_TheAuthorOfAResourceIsWhoSetItsContent(t *testing.T) {
+	tests := map[string]struct {
+		object      *metav1.PartialObjectMetadata
+		wantReason  string
+		wantMessage string
+	}{
+		"its creator":       {changedBy(alice), approvalv1alpha1.ReasonAttributed, "made PipelineRun prod/nightly"},
+		"another person":    {changedBy("bob"), approvalv1alpha1.ReasonAttributed, "bob set what is now in PipelineRun prod/nightly"},
+		"a robot":           {changedBy(robot), approvalv1alpha1.ReasonOnlyRobot, robot},
+		"somebody who left": {changedBy("leaver"), approvalv1alpha1.ReasonAuthorUnknown, "leaver"},
+		"nobody known":      {changedBy(""), approvalv1alpha1.ReasonNoAuthor, "nobody can be shown"},
+		"another resource":  {func() *metav1.PartialObjectMetadata { o := changedBy(alice); o.UID = "x"; return o }(), approvalv1alpha1.ReasonNoAuthor, "nobody can be shown"},
+	}
+	for name, test := range tests {
+		check := makeCheck(func(c *approvalv1alpha1.AttributionCheck) {
+			c.Spec.Resource = &approvalv1alpha1.ObjectReference{APIVersion: runRef.APIVersion, Kind: runRef.Kind, Name: "nightly"}
+		})
+		w := newWorld(t, check, nil, test.object).node(runRef, alice, func(n *origin.Node) { n.Namespace, n.Name = "prod", "nightly" })
+		got := w.reconcile().Status
+		assert.Equal(t, test.wantReason, got.Reason, name)
+		assert.Contains(t, got.Message, test.wantMessage, name)
 	}
 }

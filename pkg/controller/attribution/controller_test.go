@@ -88,6 +88,7 @@ func newWorld(t *testing.T, check *approvalv1alpha1.AttributionCheck, context *a
 		require.NoError(t, add(scheme))
 	}
 	scheme.AddKnownTypeWithName(definitionKind, &metav1.PartialObjectMetadata{})
+	scheme.AddKnownTypeWithName(schema.FromAPIVersionAndKind(runRef.APIVersion, runRef.Kind), &metav1.PartialObjectMetadata{})
 	request := &approvalv1alpha1.ResourceCheckRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "ask", UID: "r1"},
 		Spec: approvalv1alpha1.ResourceCheckRequestSpec{
@@ -402,6 +403,7 @@ func TestAnswers(t *testing.T) {
 			check: func(c *approvalv1alpha1.AttributionCheck) {
 				c.Spec.Resource = &approvalv1alpha1.ObjectReference{APIVersion: "tekton.dev/v1", Kind: "PipelineRun", Name: "nightly"}
 			},
+			objects: []client.Object{changedBy("bob")},
 			nodes: func(w *world) {
 				w.node(runRef, "bob", func(n *origin.Node) { n.Namespace, n.Name = "prod", "nightly" })
 			},

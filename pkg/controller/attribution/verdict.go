@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -125,6 +126,11 @@ func (c *Controller) ofRun(ctx context.Context, node *origin.Node, check *approv
 	if err := c.creator(run, &facts); err != nil {
 		return verdict{}, err
 	}
+	if check.Spec.Resource != nil && run.UID == node.UID {
+		if err := c.lastAuthor(ctx, run, &facts); err != nil {
+			return verdict{}, err
+		}
+	}
 	if facts.CreatorKnown && facts.Creator == c.username {
 		if made, err := c.startedBy(ctx, run, facts.Now); made != nil || err != nil {
 			return ofStarted(made, run), err
@@ -149,6 +155,24 @@ func (c *Controller) creator(node *origin.Node, facts *attribution.Facts) error 
 	default:
 		facts.CreatorKnown = c.Guard.Records(mapping.Resource.GroupResource())
 	}
+	return nil
+}
+
+// lastAuthor takes who set the present content of a resource that the rule names for its author: unlike a run's, its content
+// may have become another's since it was made. Whom the API server could not name is nobody.
+func (c *Controller) lastAuthor(ctx context.Context, node *origin.Node, facts *attribution.Facts) error {
+	if !facts.CreatorKnown {
+		return nil
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(node.GroupVersionKind)
+	err := c.Live.Get(ctx, client.ObjectKey{Namespace: node.Namespace, Name: node.Name}, object)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("who changed %s last cannot be read: %w", node, err)
+	}
+	by := object.Annotations[approvalv1alpha1.AnnotationChangedBy]
+	facts.Changed, facts.CreatorKnown = by != facts.Creator, by != "" && object.UID == node.UID
+	facts.Creator = by
 	return nil
 }
 
