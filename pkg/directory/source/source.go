@@ -8,8 +8,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"strings"
+	"slices"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -84,5 +85,11 @@ func CheckName(name string) error {
 
 // Same compares what a directory holds with the name that was asked for: byte for byte, or without regard to case.
 func Same(held, name string, caseInsensitive bool) bool {
-	return held == name || caseInsensitive && strings.EqualFold(held, name)
+	return held == name || caseInsensitive && slices.EqualFunc([]rune(held), []rune(name), sameButCase)
+}
+
+// sameButCase takes letters for the same that are alike in either case. Those that are in one case only are others: there are
+// some, such as the sign of Kelvin, that directories and strings.EqualFold take for a letter which looks the same.
+func sameButCase(a, b rune) bool {
+	return unicode.ToLower(a) == unicode.ToLower(b) && unicode.ToUpper(a) == unicode.ToUpper(b)
 }
