@@ -12,6 +12,7 @@ import (
 // +kubebuilder:resource:shortName=apreq,categories=countersign
 // +kubebuilder:printcolumn:name="Object",type=string,JSONPath=`.spec.request.object.name`
 // +kubebuilder:printcolumn:name="Requester",type=string,JSONPath=`.spec.request.requestedBy.username`
+// +kubebuilder:printcolumn:name="Credential",type=string,JSONPath=`.spec.request.requestedBy.extra.authentication\.kubernetes\.io/credential-id[*]`,description="Credential of the requester; without one, who asked is another's word (asserted)."
 // +kubebuilder:printcolumn:name="Use",type=string,JSONPath=`.spec.request.use.operations`
 // +kubebuilder:printcolumn:name="Run",type=string,JSONPath=`.spec.request.context[-1:].resource.name`
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
@@ -88,8 +89,9 @@ type ApprovalRequestSpec struct {
 	// +kubebuilder:default=Forbid
 	// +optional
 	SelfApproval SelfApproval `json:"selfApproval,omitempty"`
-	// assertedAnswers says whether answers count that were given without a credential of the responder's own, as with
-	// impersonation and client certificates. A Revoke always counts, because it only closes.
+	// assertedAnswers says whether answers count of which the API server saw no credential of the responder's own, as with
+	// impersonation, static tokens and, in older API servers, client certificates. A Revoke always counts, because it only
+	// closes.
 	// +kubebuilder:default=Allow
 	// +optional
 	AssertedAnswers AssertedAnswers `json:"assertedAnswers,omitempty"`

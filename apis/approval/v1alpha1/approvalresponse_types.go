@@ -12,6 +12,7 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.requestRef.uid`
 // +kubebuilder:printcolumn:name="Request",type=string,JSONPath=`.spec.requestRef.name`
 // +kubebuilder:printcolumn:name="Responder",type=string,JSONPath=`.spec.responder.username`
+// +kubebuilder:printcolumn:name="Credential",type=string,JSONPath=`.spec.responder.extra.authentication\.kubernetes\.io/credential-id[*]`,description="Credential of the responder; without one, who answered is another's word (asserted)."
 // +kubebuilder:printcolumn:name="Decision",type=string,JSONPath=`.spec.decision`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.spec == oldSelf.spec",message="an answer cannot be changed: revoke it with an answer of its own"

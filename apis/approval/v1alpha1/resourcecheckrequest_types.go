@@ -14,6 +14,7 @@ import (
 // +kubebuilder:resource:shortName=rcreq,categories=countersign
 // +kubebuilder:printcolumn:name="Object",type=string,JSONPath=`.spec.objectRef.name`
 // +kubebuilder:printcolumn:name="Subject",type=string,JSONPath=`.spec.context.subject.name`
+// +kubebuilder:printcolumn:name="Credential",type=string,JSONPath=`.spec.requestedBy.extra.authentication\.kubernetes\.io/credential-id[*]`,description="Credential of who asked; without one, who that was is another's word (asserted)."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Until",type=string,JSONPath=`.status.validity.notAfter`
