@@ -25,7 +25,7 @@ type Facts struct {
 	// Standing is what the Release stands on, as fixed at its admission, or for a run who stands for the plan that the
 	// check names. Nil means nothing.
 	Standing *Standing
-	// StandingNow is the plan as it is now; only UID, Generation and Admission are read. Nil means that it is gone.
+	// StandingNow is the plan as it is now, as OfPlan says it. Nil means that it is gone.
 	StandingNow *Standing
 	// AnyAuthor lets a program be the author: nobody asked for a person.
 	AnyAuthor bool
@@ -52,7 +52,8 @@ func (v *Verdict) Attributed() bool { return v.Reason == approvalv1alpha1.Reason
 //
 // For a Release that is its direct author; for an automated one, whoever stood for its plan when the Release was made. It
 // must still be that plan in that generation, which names the same admission: nobody answers for a text that he did not see,
-// and the plan says where the Release goes.
+// and the plan says where the Release goes. Who stood for it must not have taken his word back either, and what a Release
+// says of it is not believed without the plan.
 // For a run it is the creator; for a robot's run, whoever stands for the plan that the check names.
 func Behind(f Facts) Verdict {
 	if f.Kind == releasev1alpha1.KindRelease {
@@ -147,6 +148,8 @@ func (f *Facts) standing() Verdict {
 		return f.changed("the ReleasePlan %s is not the one that %s stood for, but made anew: %s", s.Name, s.Author, f.anew())
 	case s.Generation != f.StandingNow.Generation || s.Admission != f.StandingNow.Admission:
 		return f.changed("the ReleasePlan %s was changed after %s: %s", s.Name, f.fixed(), f.anew())
+	case f.Kind == releasev1alpha1.KindRelease && s.Author != f.StandingNow.Author:
+		return f.changed("%s does not stand for the ReleasePlan %s any more: %s", s.Author, s.Name, f.anew())
 	case s.Expired(f.Now):
 		return f.withStanding(f.no(approvalv1alpha1.ReasonStandingExpired, s.Author,
 			"%s stood for the ReleasePlan %s until %s, and that is over: %s", s.Author, s.Name, s.ExpiresAt.UTC().Format(time.RFC3339), f.anew()))

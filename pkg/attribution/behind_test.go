@@ -47,7 +47,7 @@ func TestBehind(t *testing.T) {
 	authored := func(f *Facts) { f.Author, f.Standing, f.StandingNow = "alice", plan(), plan() }
 	automated := func(f *Facts) {
 		f.Automated, f.Creator, f.CreatorKnown = true, robot, true
-		f.Standing, f.StandingNow = plan(by("bob")), plan()
+		f.Standing, f.StandingNow = plan(by("bob")), plan(by("bob"))
 	}
 	started := func(by string) func(*Facts) { return func(f *Facts) { f.Creator, f.CreatorKnown = by, true } }
 	tests := map[string]struct {
@@ -74,6 +74,16 @@ func TestBehind(t *testing.T) {
 			facts:      release(authored, func(f *Facts) { f.StandingNow = plan(); f.StandingNow.Admission = "elsewhere" }),
 			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "alice",
 			wantMessage: "the ReleasePlan to-prod names another ReleasePlanAdmission than when Release team-a/rel-1 was made: create the Release anew",
+		},
+		"an automated Release whose plan's author has taken his word back": {
+			facts:      release(automated, func(f *Facts) { f.StandingNow = plan() }),
+			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "bob", wantSource: approvalv1alpha1.SourceStanding,
+			wantMessage: "bob does not stand for the ReleasePlan to-prod any more: let somebody accept the plan as it is now, then create the Release anew",
+		},
+		"an automated Release that names somebody for whom the plan does not speak": {
+			facts:      release(automated, func(f *Facts) { f.Standing = plan(by("ceo")) }),
+			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "ceo", wantSource: approvalv1alpha1.SourceStanding,
+			wantMessage: "ceo does not stand for the ReleasePlan to-prod any more: let somebody accept the plan as it is now, then create the Release anew",
 		},
 		"an automated Release whose plan names another admission since": {
 			facts:      release(automated, func(f *Facts) { f.StandingNow = plan(); f.StandingNow.Admission = "elsewhere" }),
@@ -137,7 +147,7 @@ func TestBehind(t *testing.T) {
 			wantReason: approvalv1alpha1.ReasonAttributed, wantWho: "bob", wantSource: approvalv1alpha1.SourceStanding,
 		},
 		"an automated Release of a plan that a robot stands for": {
-			facts:      release(automated, func(f *Facts) { f.Standing = plan(by(robot)) }),
+			facts:      release(automated, func(f *Facts) { f.Standing, f.StandingNow = plan(by(robot)), plan(by(robot)) }),
 			wantReason: approvalv1alpha1.ReasonOnlyRobot, wantWho: robot, wantSource: approvalv1alpha1.SourceStanding,
 		},
 		"a run of a person": {

@@ -295,6 +295,11 @@ func TestAnswers(t *testing.T) {
 			wantState: duckv1alpha1.CheckApproved, wantReason: "Attributed", wantAuthor: alice, wantSource: "Direct", wantVerified: true,
 			wantMessage: "alice@example.com (Alice) made ResourceCheckRequest team-a/ask", wantLookups: []string{alice},
 		},
+		"somebody who asks for himself, whom the directory does not know": {
+			nodes:     func(w *world) { delete(w.people.known, alice) },
+			wantState: duckv1alpha1.CheckRejected, wantReason: "AuthorUnknown", wantAuthor: alice, wantSource: "Direct", wantLookups: []string{alice},
+			wantMessage: "(nobody has that name): ask an administrator to enter you in the directory, or let somebody else ask.",
+		},
 		"a person without a name to show": {
 			context: &runRef, nodes: func(w *world) { w.node(runRef, "bob") },
 			wantState: duckv1alpha1.CheckApproved, wantReason: "Attributed", wantAuthor: "bob", wantSource: "Direct", wantVerified: true,
@@ -430,7 +435,7 @@ func TestAnswers(t *testing.T) {
 			wantState: duckv1alpha1.CheckRejected, wantReason: "NoAuthor",
 		},
 		"an automated Release that somebody stood for": {
-			check: ofPlan, context: &releaseRef, objects: []client.Object{plan()},
+			check: ofPlan, context: &releaseRef, objects: []client.Object{plan(stoodForBy("bob"))},
 			nodes: func(w *world) {
 				w.node(releaseRef, robot, releasedBy(origin.Release{AutomatedBy: robot, Standing: fixed(by("bob"))}))
 			},

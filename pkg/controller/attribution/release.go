@@ -154,13 +154,7 @@ func (c *Controller) plan(ctx context.Context, namespace, name string) (now, acc
 	case plan.DeletionTimestamp != nil:
 		return nil, nil, nil
 	}
-	// What a plan says of itself needs no UID, and a new plan has none while it is admitted.
-	now = &attribution.Standing{Kind: planKind.Kind, Namespace: namespace, Name: plan.Name, UID: plan.UID, Generation: plan.Generation, Admission: plan.Labels[c.Vocabulary.AdmissionLabel]}
-	accepted, err = attribution.ParseStanding(plan.Annotations[approvalv1alpha1.AnnotationStanding])
-	if err != nil || accepted.Author != plan.Annotations[approvalv1alpha1.AnnotationAuthor] {
-		return now, nil, nil
-	}
-	accepted.Kind, accepted.Namespace, accepted.Name, accepted.UID = now.Kind, now.Namespace, now.Name, now.UID
+	now, accepted = attribution.OfPlan(plan, c.Vocabulary)
 	return now, accepted, nil
 }
 

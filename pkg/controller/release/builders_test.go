@@ -109,15 +109,14 @@ func (f *facts) answer(rule string, uid types.UID, state duckv1alpha1.CheckState
 func automatedBy(robot string, standing func(*attribution.Standing)) change {
 	return func(f *facts) {
 		delete(f.release.Labels, f.words.AuthorLabel)
-		f.release.Annotations = map[string]string{
-			approvalv1alpha1.AnnotationAutomated: robot,
-			approvalv1alpha1.AnnotationStanding: standingOn(func(s *attribution.Standing) {
-				s.Author, s.AcceptedAt = alice, epoch
-				if standing != nil {
-					standing(s)
-				}
-			}).String(),
-		}
+		word := standingOn(func(s *attribution.Standing) {
+			s.Author, s.AcceptedAt = alice, epoch
+			if standing != nil {
+				standing(s)
+			}
+		})
+		f.release.Annotations = map[string]string{approvalv1alpha1.AnnotationAutomated: robot, approvalv1alpha1.AnnotationStanding: word.String()}
+		f.plan.Annotations = map[string]string{approvalv1alpha1.AnnotationAuthor: word.Author, approvalv1alpha1.AnnotationStanding: word.String()}
 	}
 }
 

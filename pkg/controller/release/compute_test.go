@@ -189,12 +189,19 @@ func TestStandingAuthor(t *testing.T) {
 	assert.Equal(t, alice, compute(f).copyAuthor, "without the label it is copied again")
 }
 
-// What was the author's is not the plan's: whoever stands for the plan later has no part in it.
-func TestTheFixedAuthorCountsNotThePlansOwn(t *testing.T) {
-	f := newFacts(automatedBy(ci, nil), func(f *facts) {
-		f.plan.Annotations = map[string]string{approvalv1alpha1.AnnotationAuthor: bob, approvalv1alpha1.AnnotationStanding: standingOn(func(s *attribution.Standing) { s.Author = bob }).String()}
-	})
-	assert.Equal(t, alice, compute(f).status.Attribution.Author)
+// Whoever stands for the plan later has no part in what was made before, and whoever did not cannot be named by the Release.
+func TestS4_WhomThePlanDoesNotNameStandsForNothing(t *testing.T) {
+	for name, author := range map[string]string{"the word was taken back": "", "somebody else stands now": bob} {
+		t.Run(name, func(t *testing.T) {
+			f := newFacts(automatedBy(ci, nil), func(f *facts) {
+				word := standingOn(func(s *attribution.Standing) { s.Author = author })
+				f.plan.Annotations = map[string]string{approvalv1alpha1.AnnotationAuthor: author, approvalv1alpha1.AnnotationStanding: word.String()}
+			})
+			s := compute(f)
+			assert.Nil(t, s.start)
+			assert.Contains(t, s.told(releasev1alpha1.ConditionValidated), alice+" does not stand for the ReleasePlan prod any more")
+		})
+	}
 }
 
 func TestAVerifiedAuthorIsNotVerifiedAgain(t *testing.T) {

@@ -88,10 +88,8 @@ func (f *facts) planNow() *attribution.Standing {
 	if f.plan == nil {
 		return nil
 	}
-	return &attribution.Standing{
-		Kind: releasev1alpha1.KindReleasePlan, Namespace: f.plan.Namespace, Name: f.plan.Name, UID: f.plan.UID, Generation: f.plan.Generation,
-		Admission: f.plan.Labels[f.words.AdmissionLabel],
-	}
+	now, _ := attribution.OfPlan(f.plan, f.words)
+	return now
 }
 
 // ownRequest tells whether a request was made by this controller for exactly this Release.
