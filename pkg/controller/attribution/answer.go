@@ -156,6 +156,9 @@ func mend(v *verdict) string {
 	if v.Source == approvalv1alpha1.SourceStanding {
 		return "let somebody else accept the ReleasePlan, then make it anew"
 	}
+	if v.asked {
+		return "ask an administrator to enter you in the directory, or let somebody else ask"
+	}
 	return "let somebody whom the directory knows make it anew"
 }
 

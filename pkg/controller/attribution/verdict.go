@@ -20,6 +20,8 @@ import (
 // verdict is who is accountable.
 type verdict struct {
 	attribution.Verdict
+	// asked tells that it is about who asks for himself.
+	asked bool
 	// settled is when the directory confirmed the author for this very Release; zero if it did not.
 	settled time.Time
 }
@@ -112,7 +114,9 @@ func (c *Controller) ofPerson(ctx context.Context, request *approvalv1alpha1.Res
 	if by := request.Spec.RequestedBy; by != nil {
 		facts.Creator, facts.CreatorKnown = by.Username, true
 	}
-	return c.settle(ctx, check, facts)
+	v, err := c.settle(ctx, check, facts)
+	v.asked = true
+	return v, err
 }
 
 // ofRun is about whoever made the topmost run.
