@@ -117,6 +117,13 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("--standing-recheck is %s, but must be at least a second", o.StandingRecheck)
 	case o.CertLifetime < time.Hour:
 		return fmt.Errorf("--webhook-cert-lifetime is %s, but must be at least an hour", o.CertLifetime)
+	case o.EpochSettle < 0:
+		return fmt.Errorf("--epoch-settle is %s, but cannot be negative", o.EpochSettle)
+	}
+	for _, name := range o.AutomatedAccounts {
+		if _, _, ok := attribution.ServiceAccount(name); !ok {
+			return fmt.Errorf("--automated-service-accounts is %q, but only a service account makes automated Releases: give system:serviceaccount:NAMESPACE:NAME", name)
+		}
 	}
 	_, err := policies.CreatorWebhook(o.CreatorRecord)
 	return err
