@@ -136,10 +136,19 @@ func (ca *CA) Pool() *x509.CertPool {
 
 // IssueServer returns a serving certificate for the names, each a DNS name or an IP address.
 func (ca *CA) IssueServer(names ...string) (KeyPair, error) {
+	return ca.issueServer(leafLifetime, names)
+}
+
+// IssueExpiredServer returns a serving certificate whose time was over half an hour ago.
+func (ca *CA) IssueExpiredServer(names ...string) (KeyPair, error) {
+	return ca.issueServer(-backdate/2, names)
+}
+
+func (ca *CA) issueServer(lifetime time.Duration, names []string) (KeyPair, error) {
 	if len(names) == 0 {
 		return KeyPair{}, errors.New("a serving certificate needs a name; pass at least one DNS name or IP address")
 	}
-	template, err := newTemplate(pkix.Name{CommonName: names[0]}, leafLifetime)
+	template, err := newTemplate(pkix.Name{CommonName: names[0]}, lifetime)
 	if err != nil {
 		return KeyPair{}, err
 	}

@@ -47,6 +47,11 @@ func TestIssueServer(t *testing.T) {
 		})
 	}
 
+	expired, err := ca.IssueExpiredServer("hook.prod.svc")
+	require.NoError(t, err)
+	_, err = parse(t, expired.CertPEM).Verify(x509.VerifyOptions{Roots: ca.Pool(), DNSName: "hook.prod.svc"})
+	require.ErrorContains(t, err, "expired")
+
 	_, err = ca.IssueServer()
 	assert.ErrorContains(t, err, "needs a name")
 }
