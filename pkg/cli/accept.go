@@ -3,6 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -204,18 +206,55 @@ func (p *program) planSheet(plan *unstructured.Unstructured) string {
 		name string
 		path []string
 	}{
-		{"Application", []string{"spec", "application"}}, {"Components", []string{"spec", "componentGroup"}},
-		{"Target", []string{"spec", "target"}}, {"Admission", []string{"status", "releasePlanAdmission", "name"}},
+		{"Application", []string{"spec", "application"}}, {"Components", []string{"spec", "componentGroup"}}, {"Target", []string{"spec", "target"}},
 	} {
 		text, _, _ := unstructured.NestedString(plan.Object, field.path...)
 		out.optional(field.name, showName(text))
 	}
+	out.optional("Admission", admissionText(plan))
+	out.optional("Else", elseText(plan))
 	out.field("Generation", "%d", plan.GetGeneration())
 	out.optional("Created by", showName(annotations[approvalv1alpha1.AnnotationCreatedBy]))
 	out.optional("Changed by", showName(annotations[approvalv1alpha1.AnnotationChangedBy]))
 	out.optional("Proposed", showName(annotations[approvalv1alpha1.AnnotationProposed]))
 	out.optional("Stands", p.standsText(plan))
 	return out.String()
+}
+
+// admissionText is where the plan says that its Releases go. What it names itself is what counts, and what the status says
+// may be older.
+func admissionText(plan *unstructured.Unstructured) string {
+	var named []string
+	for _, words := range attribution.Vocabularies() {
+		if name := plan.GetLabels()[words.AdmissionLabel]; name != "" && !slices.Contains(named, showName(name)) {
+			named = append(named, showName(name))
+		}
+	}
+	if len(named) > 0 {
+		return strings.Join(named, " or ")
+	}
+	if found, _, _ := unstructured.NestedString(plan.Object, "status", "releasePlanAdmission", "name"); found != "" {
+		return showName(found) + ", when it was last looked for"
+	}
+	return ""
+}
+
+// elseText is whatever else the spec says, because who accepts the plan answers for that, too. Empty if that is nothing.
+func elseText(plan *unstructured.Unstructured) string {
+	spec, _, _ := unstructured.NestedMap(plan.Object, "spec")
+	for _, shown := range []string{"application", "componentGroup", "target"} {
+		delete(spec, shown)
+	}
+	if len(spec) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(spec); err != nil {
+		return ""
+	}
+	return show(strings.TrimSpace(text.String()))
 }
 
 // standsText is who stands for the plan; empty if nobody does.
