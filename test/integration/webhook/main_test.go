@@ -117,14 +117,15 @@ func register(ctx context.Context, server *hooks.Server) error {
 	return nil
 }
 
-// answered waits until policies and webhooks act.
+// answered waits until policies and webhooks act, and the API server has looked for the schemas of our groups, which it
+// does every five seconds: policies need them.
 func answered(ctx context.Context, c *env.Cluster) error {
 	admin, err := client.New(c.Admin(), client.Options{Scheme: scheme})
 	if err != nil {
 		return err
 	}
 	return wait.PollUntilContextCancel(ctx, tick, true, func(ctx context.Context) (bool, error) {
-		if !hooks.PoliciesAct(ctx, admin) {
+		if !hooks.PoliciesAct(ctx, admin) || admin.Create(ctx, harbor(systemNamespace), client.DryRunAll) != nil {
 			return false, nil
 		}
 		err := admin.Create(ctx, newRequest(systemNamespace, "none"), client.DryRunAll)

@@ -35,11 +35,15 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, namespace: cluster.Namespace(t), admin: as(t, cluster.Admin())}
-	require.NoError(t, w.admin.Create(t.Context(), &connectorsv1alpha1.Connector{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "harbor"},
-		Spec:       connectorsv1alpha1.ConnectorSpec{ConnectorClassName: "oci", Address: "https://harbor.example.com"},
-	}))
+	require.NoError(t, w.admin.Create(t.Context(), harbor(w.namespace)))
 	return w
+}
+
+func harbor(namespace string) *connectorsv1alpha1.Connector {
+	return &connectorsv1alpha1.Connector{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "harbor"},
+		Spec:       connectorsv1alpha1.ConnectorSpec{ConnectorClassName: "oci", Address: "https://harbor.example.com"},
+	}
 }
 
 func (w *world) name(person string) string { return person + "@" + w.namespace }
