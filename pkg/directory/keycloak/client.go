@@ -8,6 +8,7 @@
 package keycloak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -31,6 +32,7 @@ type Client struct {
 	realm  string // the address of the realm, for people
 	public *rest.Service
 	admin  *rest.Service
+	search rest.Search[user]
 }
 
 var _ directory.Directory = (*Client)(nil)
@@ -40,40 +42,28 @@ func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	client, err := rest.NewHTTP(c.CAFile)
+	client, base, err := c.Open()
 	if err != nil {
 		return nil, err
 	}
-	if c.Match == "" {
-		c.Match = MatchUsername
-	}
-	if c.PageSize == 0 {
-		c.PageSize = DefaultPageSize
-	}
-	return newClient(c, client, clock.RealClock{})
-}
-
-func newClient(c Config, client *http.Client, clk clock.PassiveClock) (*Client, error) {
-	base, err := url.Parse(c.URL)
-	if err != nil {
-		return nil, err
-	}
+	c.Match = cmp.Or(c.Match, MatchUsername)
 	realm := url.PathEscape(c.Realm)
 	k := &Client{
 		config: c,
 		users:  base.JoinPath("admin", "realms", realm, "users").String(),
 		realm:  base.JoinPath("realms", realm).String(),
-		public: &rest.Service{HTTP: client, Accept: jsonType, Clock: clk, Hints: map[int]string{
+		public: &rest.Service{HTTP: client, Accept: jsonType, Clock: clock.RealClock{}, Hints: map[int]string{
 			http.StatusNotFound: "correct url and realm, or set tokenURL",
 		}},
 	}
-	k.admin = &rest.Service{HTTP: client, Accept: jsonType, Clock: clk, Hints: map[int]string{
+	k.search = rest.Search[user]{Page: k.page, ID: id, Names: k.names, Admit: k.admit, CaseInsensitive: c.CaseInsensitive}
+	k.admin = &rest.Service{HTTP: client, Accept: jsonType, Clock: clock.RealClock{}, Hints: map[int]string{
 		http.StatusUnauthorized: "let the client's service account log in to this realm",
 		http.StatusForbidden:    "give the client's service account the role view-users of realm-management",
 		http.StatusNotFound:     "correct url and realm",
 	}}
 	k.admin.Login = rest.NewClientCredentials(rest.ClientCredentials{
-		HTTP: client, Endpoint: k.endpoint, ClientID: c.ClientID, SecretFile: c.ClientSecretFile, Clock: clk,
+		HTTP: client, Endpoint: k.endpoint, ClientID: c.ClientID, SecretFile: c.ClientSecretFile, Clock: clock.RealClock{},
 	})
 	return k, nil
 }
@@ -109,16 +99,7 @@ func (c *Client) endpoint(ctx context.Context) (string, error) {
 
 // Lookup implements directory.Directory.
 func (c *Client) Lookup(ctx context.Context, username string) (*directory.Person, error) {
-	if err := source.CheckName(username); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, source.MaxLookup)
-	defer cancel()
-	query, err := c.query(username)
-	if err != nil {
-		return nil, err
-	}
-	person, err := c.one(ctx, query, username)
+	person, err := c.search.One(ctx, username)
 	if errors.Is(err, source.ErrAbsent) {
 		return nil, c.whyAbsent(ctx, err)
 	}
@@ -144,51 +125,24 @@ func quote(value string) (string, error) {
 	return `"` + strings.ReplaceAll(value, `"`, `\"`) + `"`, nil
 }
 
-// one returns the only person who has exactly the name.
-func (c *Client) one(ctx context.Context, query url.Values, name string) (*directory.Person, error) {
-	var choice source.Choice[*directory.Person]
-	for !choice.Full() {
-		page, err := c.page(ctx, query, choice.Seen(), c.config.PageSize)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.weigh(page, name, &choice); err != nil {
-			return nil, err
-		}
-		if len(page) < c.config.PageSize || choice.Twice() {
-			return choice.One()
-		}
+// page reads users with the name. Fewer than were asked for mean that there are no more.
+func (c *Client) page(ctx context.Context, name string, seen int) (page []user, last bool, err error) {
+	query, err := c.query(name)
+	if err != nil {
+		return nil, false, err
 	}
-	return nil, source.ErrTooMany
+	page, err = c.read(ctx, query, seen, c.config.PageSize)
+	return page, len(page) < c.config.PageSize, err
 }
 
-// weigh counts the users, and accepts or refuses those who have exactly the name.
-func (c *Client) weigh(page []user, name string, choice *source.Choice[*directory.Person]) error {
-	for i := range page {
-		if err := choice.See(page[i].ID); err != nil {
-			return err
-		}
-		if !c.named(&page[i], name) {
-			continue
-		}
-		if person, err := c.admit(&page[i]); err != nil {
-			choice.Refuse(err)
-		} else {
-			choice.Accept(person)
-		}
-	}
-	return nil
-}
-
-// page reads up to max users. Fewer mean that there are no more.
-func (c *Client) page(ctx context.Context, query url.Values, first, max int) ([]user, error) {
+func (c *Client) read(ctx context.Context, query url.Values, first, most int) ([]user, error) {
 	query.Set("first", strconv.Itoa(first))
-	query.Set("max", strconv.Itoa(max))
+	query.Set("max", strconv.Itoa(most))
 	var page []user
 	if err := c.admin.Get(ctx, c.users+"?"+query.Encode(), &page); err != nil {
 		return nil, err
 	}
-	if page == nil || len(page) > max {
+	if page == nil || len(page) > most {
 		return nil, rest.Garbage("it is no list of users of the length that was asked for")
 	}
 	for i := range page {
@@ -201,7 +155,7 @@ func (c *Client) page(ctx context.Context, query url.Values, first, max int) ([]
 
 // whyAbsent tells an empty realm, or one that hides its users, from one that does not know the name.
 func (c *Client) whyAbsent(ctx context.Context, no error) error {
-	anybody, err := c.page(ctx, url.Values{"briefRepresentation": {"true"}}, 0, 1)
+	anybody, err := c.read(ctx, url.Values{"briefRepresentation": {"true"}}, 0, 1)
 	switch {
 	case err != nil:
 		return err

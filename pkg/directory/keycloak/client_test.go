@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
+	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 	"github.com/AlaudaDevops/countersign/test/env/pki"
@@ -282,7 +283,7 @@ func TestValidate(t *testing.T) {
 		"attribute with a blank": {func(c *Config) { c.Match = "attribute:a b" }, "names no attribute"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{URL: "https://sso.example.org/auth", Realm: "r", ClientID: "c", ClientSecretFile: "/f"}
+			c := Config{Server: rest.Server{URL: "https://sso.example.org/auth"}, Realm: "r", ClientID: "c", ClientSecretFile: "/f"}
 			test.change(&c)
 			_, err := New(c)
 			if test.want == "" {
@@ -292,6 +293,6 @@ func TestValidate(t *testing.T) {
 			require.ErrorContains(t, err, test.want)
 		})
 	}
-	_, err := New(Config{URL: "https://sso", Realm: "r", ClientID: "c", ClientSecretFile: "/f", CAFile: "/nowhere"})
+	_, err := New(Config{Server: rest.Server{URL: "https://sso", CAFile: "/nowhere"}, Realm: "r", ClientID: "c", ClientSecretFile: "/f"})
 	require.ErrorContains(t, err, "caFile cannot be read")
 }

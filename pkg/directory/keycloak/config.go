@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
-	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 )
 
 // What a user name of the API server is in Keycloak.
@@ -17,19 +16,12 @@ const (
 	MatchAttribute = "attribute:"
 )
 
-// DefaultPageSize is how many users are asked for at a time. Two are enough to see that a name is not unique.
-const DefaultPageSize = 2
-
 // Config says where the realm is, who asks, and by what users are found.
 type Config struct {
-	// URL is the server's https:// address, with the path prefix if it has one; Realm the realm of the people.
-	URL   string `json:"url"`
+	// Server's URL has the path prefix if the server has one. Keycloak keeps user names and addresses in lower case.
+	rest.Server
+	// Realm is that of the people.
 	Realm string `json:"realm"`
-	// InsecurePlaintext allows http://. Whoever is on the way can then read the secret and invent people.
-	InsecurePlaintext bool `json:"insecurePlaintext,omitempty"`
-	// CAFile holds the authorities that the server's certificate may come from, in PEM form; those of the host if empty.
-	// It is read once.
-	CAFile string `json:"caFile,omitempty"`
 
 	// ClientID and ClientSecretFile are those of a confidential client with a service account, whose roles include
 	// view-users of realm-management. The file is read for each new access token.
@@ -41,19 +33,14 @@ type Config struct {
 
 	// Match is what the user name is in Keycloak: "username" (default), "email" or "attribute:<name>".
 	Match string `json:"match,omitempty"`
-	// CaseInsensitive also takes a name that differs in case only. Keycloak keeps user names and addresses in lower case.
-	CaseInsensitive bool `json:"caseInsensitive,omitempty"`
 	// RequireVerifiedEmail refuses a user found by an address that is not verified; true by default. It counts only
 	// with match: email.
 	RequireVerifiedEmail *bool `json:"requireVerifiedEmail,omitempty"`
-
-	// PageSize is how many users are asked for at a time, 2 by default, at most 64.
-	PageSize int `json:"pageSize,omitempty"`
 }
 
 // Validate returns nil, or one sentence that says what to change.
 func (c *Config) Validate() error {
-	if err := rest.CheckURL("url", c.URL, c.InsecurePlaintext); err != nil {
+	if err := c.Server.Validate(); err != nil {
 		return err
 	}
 	switch {
@@ -61,8 +48,6 @@ func (c *Config) Validate() error {
 		return errors.New("realm is missing: set it to the name of the realm in which people are")
 	case c.ClientID == "" || c.ClientSecretFile == "":
 		return errors.New("clientID and clientSecretFile are missing: set them to those of a client with a service account that may view users")
-	case c.PageSize < 0 || c.PageSize > source.MaxCandidates:
-		return fmt.Errorf("a pageSize of %d is impossible: choose 1 to %d, or 0 for the default", c.PageSize, source.MaxCandidates)
 	}
 	if c.TokenURL != "" {
 		if err := rest.CheckURL("tokenURL", c.TokenURL, c.InsecurePlaintext); err != nil {

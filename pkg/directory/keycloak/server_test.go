@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 )
 
@@ -59,7 +60,7 @@ func serve(t *testing.T, handler http.Handler, prefix string) Config {
 		s.endpoint = address + prefix + "/token"
 	}
 	return Config{
-		URL: address + prefix, Realm: realm, CAFile: caFile,
+		Server: rest.Server{URL: address + prefix, CAFile: caFile}, Realm: realm,
 		ClientID: "countersign", ClientSecretFile: resttest.File(t, clientSecret),
 	}
 }

@@ -1,7 +1,6 @@
 package keycloak
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -31,16 +30,17 @@ func (u *user) robot() bool {
 	return u.ServiceAccountClientID != "" || strings.HasPrefix(u.Username, serviceAccountPrefix)
 }
 
-// named tells whether the user has exactly the name.
-func (c *Client) named(u *user, name string) bool {
-	held := []string{u.Username}
-	if c.config.Match == MatchEmail {
-		held = []string{u.Email}
-	}
+func id(u *user) string { return u.ID }
+
+// names is what the user holds where user names of the API server are.
+func (c *Client) names(u *user) []string {
 	if attribute, ok := strings.CutPrefix(c.config.Match, MatchAttribute); ok {
-		held = u.Attributes[attribute]
+		return u.Attributes[attribute]
 	}
-	return slices.ContainsFunc(held, func(text string) bool { return source.Same(text, name, c.config.CaseInsensitive) })
+	if c.config.Match == MatchEmail {
+		return []string{u.Email}
+	}
+	return []string{u.Username}
 }
 
 // admit refuses users who are no people, or no longer.

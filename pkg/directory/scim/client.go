@@ -7,11 +7,11 @@
 package scim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +33,7 @@ type Client struct {
 	config  Config
 	users   string // the address of the users
 	service *rest.Service
+	search  rest.Search[user]
 }
 
 var _ directory.Directory = (*Client)(nil)
@@ -42,35 +43,24 @@ func New(c Config) (*Client, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	client, err := rest.NewHTTP(c.CAFile)
+	client, base, err := c.Open()
 	if err != nil {
 		return nil, err
 	}
-	if c.Match == "" {
-		c.Match = MatchUserName
-	}
-	if c.PageSize == 0 {
-		c.PageSize = DefaultPageSize
-	}
-	return newClient(c, client, clock.RealClock{})
-}
-
-func newClient(c Config, client *http.Client, clk clock.PassiveClock) (*Client, error) {
-	base, err := url.Parse(c.URL)
-	if err != nil {
-		return nil, err
-	}
-	service := &rest.Service{HTTP: client, Login: login(&c, client, clk), Accept: accept, Detail: scimType, Clock: clk, Hints: map[int]string{
+	c.Match = cmp.Or(c.Match, MatchUserName)
+	s := &Client{config: c, users: base.JoinPath("Users").String()}
+	s.search = rest.Search[user]{Page: s.page, ID: id, Names: s.names, Admit: s.admit, CaseInsensitive: c.CaseInsensitive}
+	s.service = &rest.Service{HTTP: client, Login: login(&c, client), Accept: accept, Detail: scimType, Clock: clock.RealClock{}, Hints: map[int]string{
 		http.StatusBadRequest:     "choose a match by which the service can search",
 		http.StatusUnauthorized:   "correct the token in bearerTokenFile, or clientCredentials",
 		http.StatusForbidden:      "let our login read users",
 		http.StatusNotFound:       "correct url, which /Users follows",
 		http.StatusNotImplemented: "the service cannot search: use another directory",
 	}}
-	return &Client{config: c, users: base.JoinPath("Users").String(), service: service}, nil
+	return s, nil
 }
 
-func login(c *Config, client *http.Client, clk clock.PassiveClock) rest.Login {
+func login(c *Config, client *http.Client) rest.Login {
 	if c.ClientCredentials == nil {
 		return rest.File(c.BearerTokenFile)
 	}
@@ -79,7 +69,7 @@ func login(c *Config, client *http.Client, clk clock.PassiveClock) rest.Login {
 		HTTP:     client,
 		Endpoint: func(context.Context) (string, error) { return address, nil },
 		ClientID: c.ClientCredentials.ClientID, SecretFile: c.ClientCredentials.ClientSecretFile, Scopes: c.ClientCredentials.Scopes,
-		Clock: clk,
+		Clock: clock.RealClock{},
 	})
 }
 
@@ -91,32 +81,7 @@ func (c *Client) GoString() string { return c.String() }
 
 // Lookup implements directory.Directory.
 func (c *Client) Lookup(ctx context.Context, username string) (*directory.Person, error) {
-	if err := source.CheckName(username); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, source.MaxLookup)
-	defer cancel()
-	filter, err := equal(c.config.Match, username)
-	if err != nil {
-		return nil, err
-	}
-	var choice source.Choice[*directory.Person]
-	for !choice.Full() {
-		page, err := c.page(ctx, filter, choice.Seen()+1)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.weigh(page.Resources, username, &choice); err != nil {
-			return nil, err
-		}
-		switch {
-		case choice.Seen() >= *page.TotalResults, choice.Twice():
-			return choice.One()
-		case len(page.Resources) == 0:
-			return nil, rest.Garbage("it announces more users than it shows")
-		}
-	}
-	return nil, source.ErrTooMany
+	return c.search.One(ctx, username)
 }
 
 // equal is the filter of RFC 7644 section 3.4.2.2, whose values are JSON strings.
@@ -128,43 +93,40 @@ func equal(attribute, value string) (string, error) {
 	return attribute + " eq " + strings.TrimSuffix(text.String(), "\n"), err
 }
 
-// page reads the users that begin with the start-th; the first is 1. The service may hand out fewer than it is asked for.
-func (c *Client) page(ctx context.Context, filter string, start int) (*listResponse, error) {
+// page reads users with the name; the first is number 1. The service may hand out fewer than it is asked for.
+func (c *Client) page(ctx context.Context, name string, seen int) (page []user, last bool, err error) {
+	filter, err := equal(c.config.Match, name)
+	if err != nil {
+		return nil, false, err
+	}
 	query := url.Values{
 		"filter": {filter}, "attributes": {attributes},
-		"startIndex": {strconv.Itoa(start)}, "count": {strconv.Itoa(c.config.PageSize)},
+		"startIndex": {strconv.Itoa(seen + 1)}, "count": {strconv.Itoa(c.config.PageSize)},
 	}
-	var page listResponse
-	if err := c.service.Get(ctx, c.users+"?"+query.Encode(), &page); err != nil {
-		return nil, err
+	var list listResponse
+	if err := c.service.Get(ctx, c.users+"?"+query.Encode(), &list); err != nil {
+		return nil, false, err
 	}
-	return &page, page.check()
+	if err := list.check(seen); err != nil {
+		return nil, false, err
+	}
+	return list.Resources, seen+len(list.Resources) >= *list.TotalResults, nil
 }
 
-// weigh counts the users, and accepts or refuses those who have exactly the name.
-func (c *Client) weigh(users []user, name string, choice *source.Choice[*directory.Person]) error {
-	for i := range users {
-		if err := choice.See(users[i].ID); err != nil {
-			return err
-		}
-		switch {
-		case !c.named(&users[i], name):
-		case users[i].disabled(c.config.RequireActive):
-			choice.Refuse(source.ErrDisabled)
-		default:
-			choice.Accept(users[i].person())
-		}
-	}
-	return nil
-}
-
-func (c *Client) named(u *user, name string) bool {
-	held := []string{u.UserName}
+// names is what the user holds where user names of the API server are.
+func (c *Client) names(u *user) []string {
 	switch c.config.Match {
 	case MatchEmail:
-		held = u.addresses()
+		return u.addresses()
 	case MatchExternalID:
-		held = []string{u.ExternalID}
+		return []string{u.ExternalID}
 	}
-	return slices.ContainsFunc(held, func(text string) bool { return source.Same(text, name, c.config.CaseInsensitive) })
+	return []string{u.UserName}
+}
+
+func (c *Client) admit(u *user) (*directory.Person, error) {
+	if u.disabled(c.config.RequireActive) {
+		return nil, source.ErrDisabled
+	}
+	return u.person(), nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
+	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 	"github.com/AlaudaDevops/countersign/test/env/pki"
@@ -263,7 +264,7 @@ func TestValidate(t *testing.T) {
 		"no authorities": {func(c *Config) { c.CAFile = "/nowhere" }, "caFile cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Config{URL: "https://scim.example.org/v2", BearerTokenFile: "/t"}
+			c := Config{Server: rest.Server{URL: "https://scim.example.org/v2"}, BearerTokenFile: "/t"}
 			test.change(&c)
 			_, err := New(c)
 			if test.want == "" {

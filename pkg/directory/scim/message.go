@@ -22,13 +22,15 @@ type listResponse struct {
 	Resources    []user   `json:"Resources"`
 }
 
-// check refuses what is no list of users.
-func (l *listResponse) check() error {
+// check refuses what is no list of the users that follow the first that were seen.
+func (l *listResponse) check(seen int) error {
 	switch {
 	case !slices.Contains(l.Schemas, listSchema):
 		return rest.Garbage("it is no ListResponse of SCIM 2.0")
 	case l.TotalResults == nil || *l.TotalResults < len(l.Resources):
 		return rest.Garbage("it does not tell how many users there are")
+	case len(l.Resources) == 0 && seen < *l.TotalResults:
+		return rest.Garbage("it announces more users than it shows")
 	}
 	for i := range l.Resources {
 		if l.Resources[i].ID == "" || l.Resources[i].UserName == "" {
@@ -55,6 +57,8 @@ type user struct {
 		Primary bool   `json:"primary"`
 	} `json:"emails"`
 }
+
+func id(u *user) string { return u.ID }
 
 func (u *user) disabled(requireActive bool) bool {
 	if u.Active == nil {

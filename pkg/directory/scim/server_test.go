@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 )
 
@@ -52,7 +53,7 @@ func member(id, userName string, more map[string]any) map[string]any {
 func serve(t *testing.T, handler http.Handler) Config {
 	t.Helper()
 	address, caFile := resttest.Serve(t, handler)
-	return Config{URL: address + "/scim/v2", CAFile: caFile, BearerTokenFile: resttest.File(t, token+"\n")}
+	return Config{Server: rest.Server{URL: address + "/scim/v2", CAFile: caFile}, BearerTokenFile: resttest.File(t, token+"\n")}
 }
 
 func (s *server) client(t *testing.T, change func(*Config)) *Client {
@@ -83,10 +84,10 @@ func write(w http.ResponseWriter, status int, document map[string]any) {
 }
 
 func (s *server) search(w http.ResponseWriter, query url.Values) {
-	attribute, rest, _ := strings.Cut(query.Get("filter"), " eq ")
+	attribute, operand, _ := strings.Cut(query.Get("filter"), " eq ")
 	var value string
-	if err := json.Unmarshal([]byte(rest), &value); err != nil {
-		write(w, http.StatusBadRequest, map[string]any{"schemas": []string{errorSchema}, "scimType": "invalidFilter", "detail": rest, "status": "400"})
+	if err := json.Unmarshal([]byte(operand), &value); err != nil {
+		write(w, http.StatusBadRequest, map[string]any{"schemas": []string{errorSchema}, "scimType": "invalidFilter", "detail": operand, "status": "400"})
 		return
 	}
 	found := []map[string]any{}

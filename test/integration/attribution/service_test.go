@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory/open"
+	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/scim"
 )
 
@@ -40,7 +41,7 @@ func (s *service) start(dir, config string) error {
 	}
 	text, err := yaml.Marshal(open.Config{
 		Type: "scim",
-		SCIM: &scim.Config{URL: server.URL, InsecurePlaintext: true, BearerTokenFile: token},
+		SCIM: &scim.Config{Server: rest.Server{URL: server.URL, InsecurePlaintext: true}, BearerTokenFile: token},
 		Cache: open.Cache{
 			Negative: &metav1.Duration{Duration: time.Second}, Timeout: &metav1.Duration{Duration: 2 * time.Second}, Retries: ptr.To(0),
 			RetryAfter: &metav1.Duration{Duration: time.Second}, Breaker: open.Breaker{Open: &metav1.Duration{Duration: time.Second}},
