@@ -1,13 +1,11 @@
 package keycloak
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,10 +14,9 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
-	"github.com/AlaudaDevops/countersign/test/env/pki"
 )
 
-// specialNames are values of an attribute, each of another user.
+// specialNames are values of an attribute, of the user name, and of the address, each of another user.
 var specialNames = []string{
 	"jane doe", `say "hi"`, `"`, `back\slash`, "王小明", "a:b", "a&b=c+d%20", "a*b", "' OR 1=1", "line\nbreak", strings.Repeat("long ", 60) + "x",
 }
@@ -45,7 +42,8 @@ func everybody() *server {
 		member("12", "nameless", "", map[string]any{"firstName": "", "lastName": "Only"}),
 	}
 	for i, name := range specialNames {
-		users = append(users, member(fmt.Sprintf("s%d", i), fmt.Sprintf("special%d", i), "", attribute(name)))
+		users = append(users, member(fmt.Sprintf("s%d", i), fmt.Sprintf("special%d", i), "", attribute(name)),
+			member(fmt.Sprintf("u%d", i), name, "", nil), member(fmt.Sprintf("e%d", i), fmt.Sprintf("mailed%d", i), name, nil))
 	}
 	for i, name := range []string{"CASE", "CAse", "CasE", "case", "cASE", "Case"} {
 		users = append(users, member(fmt.Sprintf("c%d", i), fmt.Sprintf("case%d", i), "", attribute(name)))
@@ -125,11 +123,26 @@ func TestNo(t *testing.T) {
 }
 
 func TestFindsSpecialNames(t *testing.T) {
-	client := everybody().client(t, func(c *Config) { c.Match = "attribute:k8s" })
-	for i, name := range specialNames {
-		person, err := client.Lookup(t.Context(), name)
-		require.NoErrorf(t, err, "%q", name)
-		assert.Equal(t, fmt.Sprintf("s%d", i), person.UID)
+	for match, prefix := range map[string]string{"attribute:k8s": "s", MatchUsername: "u", MatchEmail: "e"} {
+		client := everybody().client(t, func(c *Config) { c.Match = match })
+		for i, name := range specialNames {
+			person, err := client.Lookup(t.Context(), name)
+			require.NoErrorf(t, err, "%q by %s", name, match)
+			assert.Equal(t, fmt.Sprint(prefix, i), person.UID)
+		}
+	}
+}
+
+func TestNobodyHasAnInjectedName(t *testing.T) {
+	for _, match := range []string{"attribute:k8s", MatchUsername, MatchEmail} {
+		client := everybody().client(t, func(c *Config) { c.Match = match })
+		for _, name := range []string{
+			"*", "j*", "%", "j_ne", "jane*", "*jane@example.org", "jane ", " jane", "jane&exact=false", "jane#", "jane%00", "jane\x00", "x&email=jane@example.org",
+			"../jane", "jane/..", "jane?first=0", "username:jane", `jane" k8s:"Jane`, "Jane other:x", "jane;username=jane", "ｊａｎｅ", "jane\r\nHost: x",
+		} {
+			_, err := client.Lookup(t.Context(), name)
+			require.ErrorIsf(t, err, directory.ErrUnknown, "%q by %s", name, match)
+		}
 	}
 }
 
@@ -230,26 +243,48 @@ func TestBrokenAnswersAreNoAnswer(t *testing.T) {
 	}
 }
 
-func TestUntrustedServersAreRefused(t *testing.T) {
-	other, err := pki.NewCA("another")
-	require.NoError(t, err)
+// steps are the requests of a client's first look-up.
+var steps = []resttest.Step{{Name: "discovery", Path: "/.well-known/"}, {Name: "token", Path: "/token"}, {Name: "users", Path: "/users"}}
+
+// janes is a realm in which the token endpoint is wherever the realm is asked.
+func janes() http.Handler {
 	s := everybody()
-	_, err = s.client(t, func(c *Config) { c.CAFile = resttest.File(t, string(other.CertPEM())) }).Lookup(t.Context(), "jane")
-	require.ErrorContains(t, err, "failed to verify certificate")
-	require.NotErrorIs(t, err, directory.ErrUnknown)
-	assert.Zero(t, s.Issued())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scheme := "http"
+		if r.TLS != nil {
+			scheme = "https"
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.endpoint = scheme + "://" + r.Host + "/token"
+		s.ServeHTTP(w, r)
+	})
+}
+
+func opener(t *testing.T, address, caFile string) directory.Directory {
+	t.Helper()
+	client, err := New(Config{
+		Server: rest.Server{URL: address, CAFile: caFile, InsecurePlaintext: true}, Realm: realm,
+		ClientID: "countersign", ClientSecretFile: resttest.File(t, clientSecret),
+	})
+	require.NoError(t, err)
+	return client
+}
+
+func TestS16_UntrustedServersAreRefused(t *testing.T) {
+	resttest.RefusesUntrusted(t, janes(), "jane", opener)
+}
+
+func TestPlaintextWorksWhereItIsAccepted(t *testing.T) {
+	resttest.TakesPlaintextOnlyIfTold(t, janes(), "jane", opener)
 }
 
 func TestObeysTheContext(t *testing.T) {
-	release := make(chan struct{})
-	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }), "")
-	defer close(release)
-	client, err := New(c)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = client.Lookup(ctx, "jane")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	resttest.GivesUpWhenSlow(t, janes(), "jane", opener, steps...)
+}
+
+func TestS16_RedirectsCarryNoCredentialsAway(t *testing.T) {
+	resttest.StaysOnItsHost(t, janes(), "jane", opener, steps...)
 }
 
 func TestNothingPrintsSecrets(t *testing.T) {

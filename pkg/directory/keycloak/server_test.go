@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ type server struct {
 	// endpoint is what the OpenID configuration says.
 	endpoint string
 	queries  []url.Values
+	mu       sync.Mutex
 }
 
 // member is a user as an administrator sees them.

@@ -1,7 +1,6 @@
 package scim
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
-	"github.com/AlaudaDevops/countersign/test/env/pki"
 )
 
 var specialNames = []string{
@@ -218,26 +216,60 @@ func TestBrokenAnswersAreNoAnswer(t *testing.T) {
 	}
 }
 
-func TestUntrustedServersAreRefused(t *testing.T) {
-	other, err := pki.NewCA("another")
+// logins are the ways to log in, each with the requests of its first look-up.
+var logins = map[string]struct {
+	open  resttest.Opener
+	steps []resttest.Step
+}{
+	"with a token":            {withToken, []resttest.Step{{Name: "users", Path: "/Users"}}},
+	"with client credentials": {withCredentials, []resttest.Step{{Name: "token", Path: "/token"}, {Name: "users", Path: "/Users"}}},
+}
+
+func withToken(t *testing.T, address, caFile string) directory.Directory {
+	return opened(t, Config{Server: at(address, caFile), BearerTokenFile: resttest.File(t, token)})
+}
+
+func withCredentials(t *testing.T, address, caFile string) directory.Directory {
+	return opened(t, Config{Server: at(address, caFile), ClientCredentials: &ClientCredentials{
+		TokenURL: address + "/token", ClientID: "countersign", ClientSecretFile: resttest.File(t, clientSecret),
+	}})
+}
+
+func at(address, caFile string) rest.Server {
+	return rest.Server{URL: address + "/scim/v2", CAFile: caFile, InsecurePlaintext: true}
+}
+
+func opened(t *testing.T, c Config) directory.Directory {
+	t.Helper()
+	client, err := New(c)
 	require.NoError(t, err)
-	s := everybody()
-	_, err = s.client(t, func(c *Config) { c.CAFile = resttest.File(t, string(other.CertPEM())) }).Lookup(t.Context(), "jane")
-	require.ErrorContains(t, err, "failed to verify certificate")
-	require.NotErrorIs(t, err, directory.ErrUnknown)
-	assert.Empty(t, s.queries)
+	return client
+}
+
+func TestS16_UntrustedServersAreRefused(t *testing.T) {
+	for name, login := range logins {
+		t.Run(name, func(t *testing.T) { resttest.RefusesUntrusted(t, everybody(), "jane", login.open) })
+	}
+}
+
+func TestPlaintextWorksWhereItIsAccepted(t *testing.T) {
+	for name, login := range logins {
+		t.Run(name, func(t *testing.T) { resttest.TakesPlaintextOnlyIfTold(t, everybody(), "jane", login.open) })
+	}
 }
 
 func TestObeysTheContext(t *testing.T) {
-	release := make(chan struct{})
-	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	defer close(release)
-	client, err := New(c)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = client.Lookup(ctx, "jane")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for name, login := range logins {
+		t.Run(name, func(t *testing.T) {
+			resttest.GivesUpWhenSlow(t, everybody(), "jane", login.open, login.steps...)
+		})
+	}
+}
+
+func TestS16_RedirectsCarryNoCredentialsAway(t *testing.T) {
+	for name, login := range logins {
+		t.Run(name, func(t *testing.T) { resttest.StaysOnItsHost(t, everybody(), "jane", login.open, login.steps...) })
+	}
 }
 
 func TestValidate(t *testing.T) {
