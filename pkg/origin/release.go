@@ -2,6 +2,7 @@ package origin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -44,6 +45,28 @@ func (r *Release) Accountable() string {
 		return r.Standing.Author
 	}
 	return ""
+}
+
+// statusGrace is how long after a run was made the status of its Release may still be on its way.
+const statusGrace = 5 * time.Minute
+
+// Finder finds some object of the kind that matches; a Cache is one.
+type Finder interface {
+	Find(ctx context.Context, kind schema.GroupKind, matches func(*Node) bool) (*Node, error)
+}
+
+// MadeFor is the Release for which the controller of Releases made the run: its status, which must be guarded, names the run
+// before it is made. It is nil if there is none, and the error Is ErrUnobserved if it may yet be seen.
+func MadeFor(ctx context.Context, releases Finder, run *Node, now time.Time) (*Node, error) {
+	name := run.Namespace + "/" + run.Name
+	release, err := releases.Find(ctx, ReleaseKind, func(n *Node) bool { return n.Release.PipelineRun == name && n.Release.Verified != "" })
+	switch {
+	case err == nil:
+		return release, nil
+	case errors.Is(err, ErrNotFound) && run.Created.Add(statusGrace).Before(now):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("the Release that %s was made for: %w", run, ErrUnobserved)
 }
 
 // readRelease reads both wordings of the status.

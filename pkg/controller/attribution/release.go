@@ -25,9 +25,6 @@ const (
 	partOf            = "countersign"
 )
 
-// statusGrace is how long after a run was made the status of its Release may still be on its way.
-const statusGrace = 5 * time.Minute
-
 var (
 	planKind       = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan)
 	definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -85,15 +82,14 @@ func (c *Controller) startedBy(ctx context.Context, run *origin.Node, now time.T
 	if err != nil || !guarded {
 		return nil, err
 	}
-	name := run.Namespace + "/" + run.Name
-	release, err := c.Watched.Find(ctx, origin.ReleaseKind, func(n *origin.Node) bool { return n.Release.PipelineRun == name && n.Release.Verified != "" })
-	switch {
-	case err == nil:
-		return release, nil
-	case errors.Is(err, origin.ErrNotFound) && run.Created.Add(statusGrace).Before(now):
-		return nil, nil
+	release, err := origin.MadeFor(ctx, c.Watched, run, now)
+	if errors.Is(err, origin.ErrUnobserved) {
+		return nil, &unseenError{
+			approvalv1alpha1.ReasonOriginPending, fmt.Sprintf("the Release that %s was made for cannot be seen yet", run),
+			"the Release of " + run.Namespace + "/" + run.Name,
+		}
 	}
-	return nil, &unseenError{approvalv1alpha1.ReasonOriginPending, fmt.Sprintf("the Release that %s was made for cannot be seen yet", run), "the Release of " + name}
+	return release, err
 }
 
 // ofStarted is about a run that was made for a Release: who answers for the one answers for the other.

@@ -49,11 +49,18 @@ type Climber interface {
 	ClimbFrom(ctx context.Context, node *origin.Node) (*origin.Climb, error)
 }
 
+// Watched answers from watches.
+type Watched interface {
+	origin.Source
+	origin.Finder
+}
+
 // Runs tells of the runs that requests are bound to.
 type Runs struct {
-	// Watched answers from watches, Live from the API server.
-	Watched, Live origin.Source
-	Climber       Climber
+	Watched Watched
+	// Live answers from the API server.
+	Live    origin.Source
+	Climber Climber
 	// Since is the moment from which on creator records are believed; zero means that none is.
 	Since func() time.Time
 }

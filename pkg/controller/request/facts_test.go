@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -19,6 +20,8 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
+
+const ownName = "system:serviceaccount:countersign-system:countersign-controller"
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -31,6 +34,15 @@ type nodes struct {
 func (n nodes) Get(_ context.Context, gk schema.GroupKind, namespace, name string) (*origin.Node, error) {
 	if node := n.byName[gk.Kind+"/"+namespace+"/"+name]; node != nil {
 		return node, nil
+	}
+	return nil, n.err
+}
+
+func (n nodes) Find(_ context.Context, gk schema.GroupKind, matches func(*origin.Node) bool) (*origin.Node, error) {
+	for _, node := range n.byName {
+		if node.GroupKind() == gk && matches(node) {
+			return node, nil
+		}
 	}
 	return nil, n.err
 }
@@ -57,7 +69,7 @@ func makeNode(kind, name, createdBy string) *origin.Node {
 	}
 }
 
-func newFactsController(t *testing.T, watched, live origin.Source, climber Climber, connectors ...*connectorsv1alpha1.Connector) *Controller {
+func newFactsController(t *testing.T, watched Watched, live origin.Source, climber Climber, connectors ...*connectorsv1alpha1.Connector) *Controller {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, connectorsv1alpha1.AddToScheme(scheme))
@@ -65,9 +77,10 @@ func newFactsController(t *testing.T, watched, live origin.Source, climber Climb
 	for _, c := range connectors {
 		b = b.WithObjects(c)
 	}
-	return &Controller{Dependencies: Dependencies{Client: b.Build(), Runs: Runs{
-		Watched: watched, Live: live, Climber: climber, Since: func() time.Time { return epoch },
-	}}}
+	return &Controller{options: Options{Username: ownName}, Dependencies: Dependencies{
+		Clock: testingclock.NewFakeClock(epoch.Add(2 * time.Hour)), Client: b.Build(),
+		Runs: Runs{Watched: watched, Live: live, Climber: climber, Since: func() time.Time { return epoch }},
+	}}
 }
 
 func runRequest() *approvalv1alpha1.ResourceCheckRequest {

@@ -62,8 +62,32 @@ func (c *Controller) factsOf(ctx context.Context, request *approvalv1alpha1.Reso
 	if start.Release != nil {
 		f.released(start.Release)
 	}
+	if err := c.startedFor(ctx, climb.Hops[len(climb.Hops)-1].Node, f, connectors); err != nil {
+		return nil, err
+	}
 	f.pipeline, f.parameters = climb.Resource.Pipeline, climb.Resource.Parameters
 	return f, nil
+}
+
+// startedFor adds who is behind a run that our own controller started for a Release: it did so for them.
+func (c *Controller) startedFor(ctx context.Context, run *origin.Node, f *facts, connectors map[string]bool) error {
+	since := c.Runs.Since()
+	if creator, ok := run.Creator(since); !ok || creator != c.options.Username {
+		return nil
+	}
+	release, err := origin.MadeFor(ctx, c.Runs.Watched, run, c.Clock.Now())
+	if err != nil {
+		return err
+	}
+	if release == nil {
+		f.unknown = true
+		return nil
+	}
+	creator, ok := release.Creator(since)
+	f.unknown = f.unknown || !ok || connectors[creator]
+	f.exclude(creator)
+	f.released(release.Release)
+	return nil
 }
 
 // personOf is the user behind a request that no run asks.
