@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -27,6 +28,11 @@ type ObjectReference struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
+}
+
+// GroupKind is what references are matched by, beside the name.
+func (r *ObjectReference) GroupKind() schema.GroupKind {
+	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind).GroupKind()
 }
 
 // SubjectKind is the kind of who uses an object.

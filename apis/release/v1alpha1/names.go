@@ -1,5 +1,15 @@
 package v1alpha1
 
+// Whose the Release kinds of a cluster are stands in a label of their definitions: on ours LabelPartOf has the value PartOf.
+// Only of ours is the status guarded, and written by Countersign.
+const (
+	DefinitionReleases     = "releases.appstudio.redhat.com"
+	DefinitionReleasePlans = "releaseplans.appstudio.redhat.com"
+
+	LabelPartOf = "app.kubernetes.io/part-of"
+	PartOf      = "countersign"
+)
+
 // Labels and annotations of the pipeline runs that Releases start. They serve people, lists and the tasks of the run;
 // nothing is decided by them but which run of our own making is whose.
 const (

@@ -17,6 +17,13 @@ const (
 	KindReleaseStrategy      = "ReleaseStrategy"
 )
 
+// Kinds as references are compared: by group and kind. The version only says how a reference was written.
+var (
+	GroupKindRelease              = GroupVersion.WithKind(KindRelease).GroupKind()
+	GroupKindReleasePlan          = GroupVersion.WithKind(KindReleasePlan).GroupKind()
+	GroupKindReleasePlanAdmission = GroupVersion.WithKind(KindReleasePlanAdmission).GroupKind()
+)
+
 // AddToScheme registers the kinds of this package.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,

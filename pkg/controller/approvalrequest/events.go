@@ -5,13 +5,11 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // action is what the controller did when it tells of something.
 const action = "Count"
-
-// maxNote is how many characters an event's note may have.
-const maxNote = 1024
 
 // tell reports a transition; the event's reason is that of the condition Ready.
 func (c *Controller) tell(check *approvalv1alpha1.ApprovalRequest, next *approvalv1alpha1.ApprovalRequestStatus, reason string) {
@@ -23,8 +21,7 @@ func (c *Controller) tell(check *approvalv1alpha1.ApprovalRequest, next *approva
 	if next.State == duckv1alpha1.CheckApproved {
 		severity = corev1.EventTypeNormal
 	}
-	note := []rune(next.Message)
-	c.recorder.Eventf(check, nil, severity, reason, action, "%s", string(note[:min(len(note), maxNote)]))
+	c.recorder.Eventf(check, nil, severity, reason, action, "%s", announce.Note(next.Message))
 	decided.WithLabelValues(string(next.State), reason).Inc()
 	if before != duckv1alpha1.CheckApproved {
 		waited.Observe(c.clock.Since(next.StartedAt.Time).Seconds())

@@ -1,12 +1,11 @@
 package checkkind
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // actionInspect is the action of all events of this controller; their reasons are those of the condition Ready.
@@ -22,17 +21,6 @@ func (c *Controller) announce(kind *approvalv1alpha1.CheckKind, f finding) {
 	}
 	before := apimeta.FindStatusCondition(kind.Status.Conditions, approvalv1alpha1.ConditionReady)
 	if before == nil || before.Reason != reason {
-		c.recorder.Eventf(kind, nil, level, reason, actionInspect, "%s", note(message))
+		c.recorder.Eventf(kind, nil, level, reason, actionInspect, "%s", announce.Note(message))
 	}
-}
-
-// maxNote is what an Event takes, in bytes.
-const maxNote = 1024
-
-// note cuts a message for an Event, never inside a rune.
-func note(message string) string {
-	if len(message) <= maxNote {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxNote], "")
 }

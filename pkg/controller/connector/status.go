@@ -10,6 +10,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // finding is what an inspection came to. The zero finding is a connector without fault.
@@ -64,9 +65,6 @@ func (c *Controller) url(connector *connectorsv1alpha1.Connector) string {
 	return strings.TrimSuffix(c.options.ProxyURL, "/") + "/namespaces/" + connector.Namespace + "/connectors/" + connector.Name
 }
 
-// maxNote is how many characters an event's note may have.
-const maxNote = 1024
-
 // announce tells of a transition only.
 func (c *Controller) announce(connector *connectorsv1alpha1.Connector, f finding) {
 	before := apimeta.FindStatusCondition(connector.Status.Conditions, approvalv1alpha1.ConditionReady)
@@ -75,7 +73,6 @@ func (c *Controller) announce(connector *connectorsv1alpha1.Connector, f finding
 		reason, message, kind = f.reason, f.message, corev1.EventTypeWarning
 	}
 	if before == nil || before.Reason != reason {
-		note := []rune(message)
-		c.recorder.Eventf(connector, nil, kind, reason, "Inspect", "%s", string(note[:min(len(note), maxNote)]))
+		c.recorder.Eventf(connector, nil, kind, reason, "Inspect", "%s", announce.Note(message))
 	}
 }

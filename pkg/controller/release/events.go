@@ -1,13 +1,12 @@
 package release
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // Actions of the events on Releases. The reasons are those of the conditions.
@@ -16,9 +15,6 @@ const (
 	actionRelease  = "Release"
 	actionAdvise   = "Advise"
 )
-
-// maxNote is what an Event takes, in bytes.
-const maxNote = 1024
 
 // announce tells of transitions, in events and in numbers. A Release that ends because it is not valid says so once.
 func (c *Controller) announce(f *facts, next *releasev1alpha1.ReleaseStatus) {
@@ -48,19 +44,11 @@ func (c *Controller) event(f *facts, condition *metav1.Condition, action string)
 	if condition.Status == metav1.ConditionFalse {
 		severity = corev1.EventTypeWarning
 	}
-	c.recorder.Eventf(f.release, nil, severity, condition.Reason, action, "%s", note(condition.Message))
+	c.recorder.Eventf(f.release, nil, severity, condition.Reason, action, "%s", announce.Note(condition.Message))
 }
 
 // started tells that the run was made, which the status names already.
 func (c *Controller) started(f *facts) {
 	c.recorder.Eventf(f.release, nil, corev1.EventTypeNormal, releasev1alpha1.ReasonProgressing, actionRelease,
-		"%s", note("the pipeline run "+f.release.Status.ManagedProcessing.PipelineRun+" was started"))
-}
-
-// note cuts a message for an Event, never inside a rune.
-func note(message string) string {
-	if len(message) <= maxNote {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxNote], "")
+		"%s", announce.Note("the pipeline run "+f.release.Status.ManagedProcessing.PipelineRun+" was started"))
 }

@@ -1,7 +1,6 @@
 package releaseplan
 
 import (
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // Actions of the events on plans. The reasons are those of the conditions.
@@ -17,9 +17,6 @@ const (
 	actionVerify = "Verify"
 	actionMatch  = "Match"
 )
-
-// maxNote is what an Event takes, in bytes.
-const maxNote = 1024
 
 // announce tells of transitions.
 func (c *Controller) announce(plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus) {
@@ -50,16 +47,8 @@ func (c *Controller) event(plan *releasev1alpha1.ReleasePlan, condition *metav1.
 	if condition.Status == metav1.ConditionFalse {
 		severity = corev1.EventTypeWarning
 	}
-	c.recorder.Eventf(plan, nil, severity, condition.Reason, action, "%s", note(condition.Message))
+	c.recorder.Eventf(plan, nil, severity, condition.Reason, action, "%s", announce.Note(condition.Message))
 	transitions.WithLabelValues(condition.Type, condition.Reason).Inc()
-}
-
-// note cuts a message for an Event, never inside a rune.
-func note(message string) string {
-	if len(message) <= maxNote {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxNote], "")
 }
 
 // told remembers what was said about plans whose status is another product's.

@@ -1,13 +1,12 @@
 package request
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 )
 
@@ -23,9 +22,6 @@ const (
 	reasonArchiveTakes   = "ArchiveTakesEvidence"
 )
 
-// maxNote is what an Event takes, in bytes.
-const maxNote = 1024
-
 // announce tells of a transition of Ready, in an event and in numbers.
 func (c *Controller) announce(request *approvalv1alpha1.ResourceCheckRequest, plan *decision.Plan) {
 	ready := apimeta.FindStatusCondition(plan.Status.Conditions, approvalv1alpha1.ConditionReady)
@@ -36,17 +32,9 @@ func (c *Controller) announce(request *approvalv1alpha1.ResourceCheckRequest, pl
 	if ready.Status == metav1.ConditionFalse {
 		level = corev1.EventTypeWarning
 	}
-	c.Recorder.Eventf(request, nil, level, ready.Reason, actionFold, "%s", note(ready.Message))
+	c.Recorder.Eventf(request, nil, level, ready.Reason, actionFold, "%s", announce.Note(ready.Message))
 	c.metrics.transitions.WithLabelValues(ready.Reason).Inc()
 	if request.Status.Validity == nil && plan.Status.Validity != nil && plan.Status.Follows == nil {
 		c.metrics.grantSeconds.Observe(c.Clock.Now().Sub(request.CreationTimestamp.Time).Seconds())
 	}
-}
-
-// note cuts a message for an Event, never inside a rune.
-func note(message string) string {
-	if len(message) <= maxNote {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxNote], "")
 }

@@ -19,6 +19,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/archive"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // keeper writes evidence, and remembers of which requests it has.
@@ -95,7 +96,7 @@ func (k *keeper) turn(uid types.UID, occasion archive.Occasion, err error, about
 	case !changed:
 	case err != nil:
 		k.metrics.archiveFailing.Set(1)
-		k.recorder.Eventf(about, nil, corev1.EventTypeWarning, reasonArchiveFailing, actionArchive, "%s", note(err.Error()))
+		k.recorder.Eventf(about, nil, corev1.EventTypeWarning, reasonArchiveFailing, actionArchive, "%s", announce.Note(err.Error()))
 	default:
 		k.metrics.archiveFailing.Set(0)
 		k.recorder.Eventf(about, nil, corev1.EventTypeNormal, reasonArchiveTakes, actionArchive, "the archive takes evidence again")

@@ -76,16 +76,14 @@ func objectKeyOf(r *approvalv1alpha1.ResourceCheckRequest) string {
 
 // refKey identifies an object by group, kind and name; versions say nothing.
 func refKey(ref *approvalv1alpha1.ObjectReference, namespace string) string {
-	return nameKey(groupKindOf(ref), namespace, ref.Name)
+	return nameKey(ref.GroupKind(), namespace, ref.Name)
 }
 
 func nameKey(gk schema.GroupKind, namespace, name string) string {
 	return gk.String() + "/" + namespace + "/" + name
 }
 
-func groupKindOf(ref *approvalv1alpha1.ObjectReference) schema.GroupKind {
-	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
-}
+func groupKindOf(ref *approvalv1alpha1.ObjectReference) schema.GroupKind { return ref.GroupKind() }
 
 func runKeys(r *approvalv1alpha1.ResourceCheckRequest) []string {
 	if run := r.Spec.Context.Resource; run != nil && r.Status.Ended == nil {

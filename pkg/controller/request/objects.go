@@ -54,7 +54,7 @@ func (o *objects) start(ctx context.Context) {
 // get reads the metadata of an object; watched tells that a change will be noticed. Only an object of the wanted UID is
 // taken from the watch: anything else is asked of the API server, because a watch may lag behind.
 func (o *objects) get(ctx context.Context, ref *approvalv1alpha1.ObjectReference, namespace string) (found metav1.Object, watched bool, err error) {
-	gk := groupKindOf(ref)
+	gk := ref.GroupKind()
 	mapping, err := o.mapper.RESTMapping(gk)
 	if err != nil {
 		return nil, false, fmt.Errorf("its kind cannot be looked up: %w", err)
@@ -111,7 +111,7 @@ func (c *Controller) observeObject(ctx context.Context, s *observation) error {
 	case s.Request.Spec.Context.Subject == nil:
 		s.Object = decision.FoldObject{Problem: "the request names no subject, so it did not pass admission; delete it and ask again"}
 		return nil
-	case groupKindOf(ref) == connectorKind:
+	case ref.GroupKind() == connectorKind:
 		return c.observeConnector(ctx, s)
 	}
 	found, watched, err := c.objects.get(ctx, ref, objectNamespace(s.Request))

@@ -107,12 +107,12 @@ func (c *Controller) observeRun(ctx context.Context, s *observation) error {
 // runEnded believes a watch that shows the run going on, finishing or being deleted. That a run is gone is asked of the
 // API server, because a watch may lag behind.
 func (c *Controller) runEnded(ctx context.Context, run *approvalv1alpha1.ObjectReference) (why string, ended bool, err error) {
-	node, err := c.Runs.Watched.Get(ctx, groupKindOf(run), run.Namespace, run.Name)
+	node, err := c.Runs.Watched.Get(ctx, run.GroupKind(), run.Namespace, run.Name)
 	if err == nil && node.UID == run.UID {
 		why, ended = origin.Ended(node, run.UID)
 		return why, ended, nil
 	}
-	node, err = c.Runs.Live.Get(ctx, groupKindOf(run), run.Namespace, run.Name)
+	node, err = c.Runs.Live.Get(ctx, run.GroupKind(), run.Namespace, run.Name)
 	if err != nil && !errors.Is(err, origin.ErrNotFound) {
 		return "", false, err
 	}

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -147,14 +145,6 @@ func TestKeeperTellsOfTransitionsOnly(t *testing.T) {
 	assert.Equal(t, archive.OccasionRetention, k.doneOn("a"))
 	k.forget("a")
 	assert.Empty(t, k.doneOn("a"))
-}
-
-func TestNoteIsCutBetweenRunes(t *testing.T) {
-	assert.Equal(t, "short", note("short"))
-	long := note(strings.Repeat("ü", maxNote))
-	assert.LessOrEqual(t, len(long), maxNote)
-	assert.True(t, utf8.ValidString(long))
-	assert.Equal(t, "ü", long[:2])
 }
 
 func TestRunOfIsWhatTheFirstCheckWasTold(t *testing.T) {

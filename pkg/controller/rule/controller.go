@@ -26,6 +26,7 @@ import (
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/checks/trial"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/operation"
 )
@@ -38,9 +39,6 @@ const (
 	// recheckLagging is for a registry that is about to take a kind up, after a start.
 	recheckLagging = 200 * time.Millisecond
 )
-
-// maxNote is how many characters an event's note may have.
-const maxNote = 1024
 
 // Controller reconciles rules.
 type Controller struct {
@@ -188,8 +186,7 @@ func (c *Controller) writeStatus(ctx context.Context, rule *approvalv1alpha1.Res
 	written, err := status.TryApply(ctx, c.client, rule, &next)
 	before := apimeta.FindStatusCondition(rule.Status.Conditions, approvalv1alpha1.ConditionReady)
 	if written && (before == nil || before.Reason != condition.Reason) {
-		note := []rune(condition.Message)
-		c.recorder.Eventf(rule, nil, eventType(found), condition.Reason, "Inspect", "%s", string(note[:min(len(note), maxNote)]))
+		c.recorder.Eventf(rule, nil, eventType(found), condition.Reason, "Inspect", "%s", announce.Note(condition.Message))
 	}
 	return err
 }

@@ -6,13 +6,11 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 )
 
 // action is what the controller did when it tells of something.
 const action = "Evaluate"
-
-// maxNote is how many characters an event's note may have.
-const maxNote = 1024
 
 // tell reports a transition; the event's reason is that of the condition Ready.
 func (c *Controller) tell(check *approvalv1alpha1.ScriptCheck, next *approvalv1alpha1.ScriptCheckStatus) {
@@ -25,7 +23,6 @@ func (c *Controller) tell(check *approvalv1alpha1.ScriptCheck, next *approvalv1a
 		severity = corev1.EventTypeNormal
 	}
 	reason := apimeta.FindStatusCondition(next.Conditions, approvalv1alpha1.ConditionReady).Reason
-	note := []rune(next.Message)
-	c.recorder.Eventf(check, nil, severity, reason, action, "%s", string(note[:min(len(note), maxNote)]))
+	c.recorder.Eventf(check, nil, severity, reason, action, "%s", announce.Note(next.Message))
 	answers.WithLabelValues(string(next.State), reason).Inc()
 }

@@ -12,15 +12,12 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
-	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/plaintext"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/admit"
 )
 
-var planKind = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan).GroupKind()
-
 func isRelease(ref *approvalv1alpha1.ObjectReference) bool {
-	return ref != nil && schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == origin.ReleaseKind
+	return ref != nil && ref.GroupKind() == releasev1alpha1.GroupKindRelease
 }
 
 // forRelease settles the subject of a request for a Release: whoever made it. That was the permission, so the subject
@@ -78,7 +75,7 @@ func (w *Webhook) plan(ctx context.Context, a *asker, spec *approvalv1alpha1.Res
 		t.ref.Namespace = namespace
 	}
 	gvk := schema.FromAPIVersionAndKind(t.ref.APIVersion, t.ref.Kind)
-	if gvk.GroupKind() != planKind || t.ref.Namespace != namespace || t.ref.Name != a.run.Release.Plan {
+	if gvk.GroupKind() != releasev1alpha1.GroupKindReleasePlan || t.ref.Namespace != namespace || t.ref.Name != a.run.Release.Plan {
 		return nil, admit.Invalid("spec.objectRef", fmt.Sprintf("%s is released by the ReleasePlan %s of its namespace: ask for that one",
 			a.run, plaintext.Quote(a.run.Release.Plan, maxShown)))
 	}
