@@ -5,8 +5,11 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	ldapv3 "github.com/go-ldap/ldap/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -42,14 +45,36 @@ func element(tag byte, content ...string) string {
 
 // bindResult is an answer to the first message, a bind, with this code and diagnostic message.
 func bindResult(code byte, diagnostic string) string {
-	return element(0x30, "\x02\x01\x01", element(0x61, "\x0a\x01"+string(code), "\x04\x00", element(0x04, diagnostic)))
+	return message(1, element(0x61, "\x0a\x01"+string([]byte{code}), "\x04\x00", element(0x04, diagnostic)))
 }
 
-func answering(t *testing.T, text string) string {
-	return serveRaw(t, func(c net.Conn) {
-		_, _ = c.Read(make([]byte, 4096))
+// message is the answer to the id-th message.
+func message(id byte, operation string) string {
+	return element(0x30, "\x02\x01"+string([]byte{id}), operation)
+}
+
+// searchDone ends a search with this code and diagnostic message.
+func searchDone(code byte, diagnostic string) string {
+	return element(0x65, "\x0a\x01"+string([]byte{code}), "\x04\x00", element(0x04, diagnostic))
+}
+
+// found is an entry with one attribute.
+func found(attribute, value string) string {
+	return element(0x64, element(0x04, "cn=1,dc=x"), element(0x30, element(0x30, element(0x04, attribute), element(0x31, element(0x04, value)))))
+}
+
+// answering gives the texts, one for each message.
+func answering(t *testing.T, texts ...string) string {
+	return serveRaw(t, func(c net.Conn) { converse(c, texts) })
+}
+
+func converse(c net.Conn, texts []string) {
+	for _, text := range texts {
+		if _, err := c.Read(make([]byte, 4096)); err != nil {
+			return
+		}
 		_, _ = io.WriteString(c, text)
-	})
+	}
 }
 
 const rawPassword = "raw-password"
@@ -99,7 +124,8 @@ func TestEndlessAnswersAreCut(t *testing.T) {
 func TestErrorsKeepSecrets(t *testing.T) {
 	for code := range byte(128) {
 		_, err := rawClient(t, answering(t, bindResult(code, "no "+rawPassword))).Lookup(t.Context(), "jane")
-		require.Error(t, err)
+		require.Errorf(t, err, "code %d", code)
+		require.NotErrorIsf(t, err, directory.ErrUnknown, "code %d", code)
 		assert.NotContainsf(t, err.Error(), rawPassword, "code %d", code)
 	}
 	client := rawClient(t, "ldap://127.0.0.1:1")
@@ -112,4 +138,44 @@ func TestRefusedStartTLSIsExplained(t *testing.T) {
 	address := answering(t, element(0x30, "\x02\x01\x01", element(0x78, "\x0a\x01\x02", "\x04\x00", "\x04\x00")))
 	_, err := newClient(t, Config{URL: address, StartTLS: true, BaseDN: "dc=x", UserAttribute: "uid"}).Lookup(t.Context(), "jane")
 	assertMend(t, err, "the directory refuses StartTLS (code 2)")
+}
+
+// TestS16_RefusedSearchesAreNoAnswer lets each of the searches of a look-up fail, also after it showed a person.
+func TestS16_RefusedSearchesAreNoAnswer(t *testing.T) {
+	const said = "no, " + rawPassword
+	jane, none := found("uid", "jane"), searchDone(0, "")
+	for _, code := range refusals {
+		for name, answers := range map[string][]string{
+			"at once":                  {message(2, searchDone(code, said))},
+			"after the person":         {message(2, jane) + message(2, searchDone(code, said))},
+			"when asked why there":     {message(2, none), message(3, searchDone(code, said))},
+			"when asked for anybody":   {message(2, none), message(3, none), message(4, searchDone(code, said))},
+			"when asked if disabled":   {message(2, none), message(3, jane) + message(3, none), message(4, searchDone(code, said))},
+			"after one who is refused": {message(2, none), message(3, jane) + message(3, searchDone(code, said))},
+		} {
+			t.Run(fmt.Sprintf("code %d %s", code, name), func(t *testing.T) {
+				client := rawClient(t, answering(t, append([]string{bindResult(0, "")}, answers...)...))
+				client.filters.disabled = "(employeeType=left)"
+				person, err := client.Lookup(t.Context(), "jane")
+				assert.Nil(t, person)
+				assertNoAnswer(t, err, "the directory ")
+				assert.NotContains(t, err.Error(), rawPassword)
+			})
+		}
+	}
+}
+
+func TestRefusedSearchesAreTriedAgain(t *testing.T) {
+	var connections atomic.Int32
+	address := serveRaw(t, func(c net.Conn) {
+		last := message(2, searchDone(ldapv3.LDAPResultBusy, ""))
+		if connections.Add(1) == 3 {
+			last = message(2, found("uid", "jane")) + message(2, searchDone(0, ""))
+		}
+		converse(c, []string{bindResult(0, ""), last})
+	})
+	cached := directory.New(rawClient(t, address), directory.Options{Retries: 2, Backoff: time.Microsecond}, nil)
+	_, err := cached.Lookup(t.Context(), "jane")
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, connections.Load())
 }
