@@ -14,7 +14,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"strings"
+	"slices"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -73,8 +73,9 @@ func embedded(pattern string) Set {
 
 // Options say which parts of a release are installed in a cluster.
 type Options struct {
-	// Releases wants the policies of the Release kinds (countersign-release-*): those kinds are this product's
-	// there, and not another's of the same name.
+	// Releases wants the policies for which the Release kinds must be this product's, and not another's of the same name:
+	// that specs do not change, and who writes statuses. The policy of the record, who answers for a Release or a plan, is
+	// wanted either way, because the record is ours on both.
 	Releases bool
 	// CreatorWebhook wants webhooks to write the creator record, and whatever else mutating policies write, because the
 	// API server has none of those.
@@ -95,8 +96,8 @@ func CreatorWebhook(flag string) (bool, error) {
 	return flag == CreatorRecordWebhook, nil
 }
 
-// releases is how the names of the policies begin that only Options.Releases wants.
-const releases = "countersign-release-"
+// onlyOurs are the names of the policies that only Options.Releases wants.
+var onlyOurs = []string{"countersign-release-immutability", "countersign-release-status-guard"}
 
 // Accepted returns the sets under which this release works with these options, its own first. An upgrade replaces
 // components before policies, so the set of the release before belongs here too; this is the first release, so
@@ -107,7 +108,7 @@ func Accepted(options Options) []Set { return []Set{Current().with(options)} }
 func (s Set) with(options Options) Set {
 	wanted := maps.Clone(s)
 	maps.DeleteFunc(wanted, func(key Key, _ metav1.Object) bool {
-		return !options.Releases && strings.HasPrefix(key.Name, releases) || options.CreatorWebhook && byWebhook(key)
+		return !options.Releases && slices.Contains(onlyOurs, key.Name) || options.CreatorWebhook && byWebhook(key)
 	})
 	if options.CreatorWebhook {
 		maps.Copy(wanted, webhooks())

@@ -16,7 +16,7 @@ import (
 
 func TestEveryPolicyIsBoundUnderItsName(t *testing.T) {
 	set := Current()
-	require.Len(t, set, 34)
+	require.Len(t, set, 36)
 	for key, object := range set {
 		assert.Truef(t, strings.HasPrefix(key.Name, "countersign-"), "%s: policies are named countersign-<topic>", key)
 		switch o := object.(type) {
@@ -90,12 +90,13 @@ func TestRequestImmutabilityNamesEveryField(t *testing.T) {
 // A set that the policies do not name is not guarded; the names in the policies are constants elsewhere.
 func TestPoliciesUseTheNamesOfTheAPI(t *testing.T) {
 	for name, want := range map[string]string{
-		"creator-record.yaml": approvalv1alpha1.AnnotationCreatedBy,
-		"request-label.yaml":  approvalv1alpha1.AnnotationContext,
-		"status-guard.yaml":   approvalv1alpha1.LabelRequestUID,
-		"deletion.yaml":       "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceEvidence + "').check('" + approvalv1alpha1.VerbPurge + "')",
-		"mint.yaml":           "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceTokens + "').check('" + approvalv1alpha1.VerbMint + "')",
-		"check-creation.yaml": "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceChecks + "').check('" + approvalv1alpha1.VerbDecide + "')",
+		"creator-record.yaml":      approvalv1alpha1.AnnotationCreatedBy,
+		"request-label.yaml":       approvalv1alpha1.AnnotationContext,
+		"status-guard.yaml":        approvalv1alpha1.LabelRequestUID,
+		"deletion.yaml":            "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceEvidence + "').check('" + approvalv1alpha1.VerbPurge + "')",
+		"mint.yaml":                "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceTokens + "').check('" + approvalv1alpha1.VerbMint + "')",
+		"release-attribution.yaml": "'" + approvalv1alpha1.AnnotationStanding + "'",
+		"check-creation.yaml":      "group('" + approvalv1alpha1.AuthorityGroup + "').resource('" + approvalv1alpha1.ResourceChecks + "').check('" + approvalv1alpha1.VerbDecide + "')",
 	} {
 		content, err := files.ReadFile(name)
 		require.NoError(t, err)

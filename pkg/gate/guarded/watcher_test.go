@@ -116,6 +116,22 @@ func TestWatcherOfWebhooks(t *testing.T) {
 	ok, why := watcher.Guarded()
 	assert.True(t, ok, why)
 
+	live.Webhooks[1].Rules = []admissionregistrationv1.RuleWithOperations{everything()}
+	_, err = configurations.Update(t.Context(), live, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	await(t, changed, func() bool { return watcher.state.Load().live.reselected(before.live) })
+	ok, why = watcher.Guarded()
+	assert.True(t, ok, why)
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	assert.False(t, watcher.Records(configMaps), "nothing asserts it yet")
+	assert.False(t, epoch{since: began, policies: before.live}.covers(watcher.state.Load().live), "what was there before has no record")
+	asserting, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), recordPolicy, metav1.GetOptions{})
+	require.NoError(t, err)
+	asserting.Webhooks[1].Rules = live.Webhooks[1].Rules
+	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), asserting, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	await(t, changed, func() bool { return watcher.Records(configMaps) })
+
 	ignore := admissionregistrationv1.Ignore
 	live.Webhooks[0].FailurePolicy = &ignore
 	_, err = configurations.Update(t.Context(), live, metav1.UpdateOptions{})
@@ -125,17 +141,25 @@ func TestWatcherOfWebhooks(t *testing.T) {
 	await(t, changed, func() bool { _, why := watcher.Guarded(); return strings.Contains(why, "is missing") })
 }
 
-// The policies of the Release kinds count only where those kinds are ours, which may turn out later.
+// everything is a rule that selects all objects and subresources.
+func everything() admissionregistrationv1.RuleWithOperations {
+	return admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+	}
+}
+
+// That specs and statuses are held fast counts only where the Release kinds are ours, which may turn out later.
 func TestWatcherWantsReleasePoliciesOnlyWithOurReleases(t *testing.T) {
 	client := fake.NewClientset(installed(policies.Options{})...)
 	watcher, changed := startWatcher(t, NewWatcher(client, policies.Options{}))
 	awaitGuarded(t, watcher, changed, true)
 	watcher.WantReleases(true)
-	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-")
+	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-immutability")
 	watcher.WantReleases(false)
 	awaitGuarded(t, watcher, changed, true)
 
-	key := policies.Key{Kind: policies.KindValidatingPolicy, Name: "countersign-release-attribution"}
+	key := policies.Key{Kind: policies.KindValidatingPolicy, Name: "countersign-release-status-guard"}
 	altered := original[*admissionregistrationv1.ValidatingAdmissionPolicy](key.Kind, key.Name)
 	altered.Spec.Validations[0].Expression = "true"
 	before := watcher.state.Load()
@@ -144,6 +168,20 @@ func TestWatcherWantsReleasePoliciesOnlyWithOurReleases(t *testing.T) {
 	assert.Same(t, before, watcher.state.Load(), "it is not even compared")
 	watcher.WantReleases(true)
 	assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-")
+}
+
+// Who answers for a Release is our record wherever it is kept.
+func TestWatcherWantsThePolicyOfTheReleaseRecordEverywhere(t *testing.T) {
+	for name, options := range map[string]policies.Options{"ours": {Releases: true}, "another product's": {}} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(installed(options)...)
+			watcher, changed := startWatcher(t, NewWatcher(client, options))
+			awaitGuarded(t, watcher, changed, true)
+			key := policies.Key{Kind: policies.KindValidatingPolicy, Name: "countersign-release-attribution"}
+			require.NoError(t, client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), key.Name, metav1.DeleteOptions{}))
+			assert.Contains(t, awaitGuarded(t, watcher, changed, false), "countersign-release-attribution is missing")
+		})
+	}
 }
 
 func TestWatcherStartsUnguarded(t *testing.T) {

@@ -31,6 +31,8 @@ type outcome struct {
 func (o *outcome) writeTo(u *unstructured.Unstructured) {
 	annotations := map[string]string{
 		approvalv1alpha1.AnnotationAuthor: o.author, approvalv1alpha1.AnnotationStanding: o.record, approvalv1alpha1.AnnotationAccept: o.accept,
+		// It says something on Releases only.
+		approvalv1alpha1.AnnotationAutomated: "",
 	}
 	if o.dropProposed {
 		annotations[approvalv1alpha1.AnnotationProposed] = ""

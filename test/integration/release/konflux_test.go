@@ -32,7 +32,7 @@ func TestTheInstallationBesideKonflux(t *testing.T) {
 	left := []string{
 		"CustomResourceDefinition//releaseplanadmissions.appstudio.redhat.com", "CustomResourceDefinition//releaseplans.appstudio.redhat.com",
 		"CustomResourceDefinition//releases.appstudio.redhat.com", "CustomResourceDefinition//releasestrategies.appstudio.redhat.com",
-		"ValidatingAdmissionPolicy//countersign-release-attribution", "ValidatingAdmissionPolicyBinding//countersign-release-attribution",
+		"ValidatingAdmissionPolicy//countersign-release-immutability", "ValidatingAdmissionPolicyBinding//countersign-release-immutability",
 		"ValidatingAdmissionPolicy//countersign-release-status-guard", "ValidatingAdmissionPolicyBinding//countersign-release-status-guard",
 	}
 	const controller = "Deployment/countersign-system/countersign-controller"
