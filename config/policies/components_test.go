@@ -16,7 +16,7 @@ import (
 )
 
 // built is what is installed by who adds one line to all that is shipped.
-func built(t *testing.T, component string) resmap.ResMap {
+func built(t *testing.T, components ...string) resmap.ResMap {
 	t.Helper()
 	memory := filesys.MakeFsInMemory()
 	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -29,7 +29,7 @@ func built(t *testing.T, component string) resmap.ResMap {
 		}
 		return memory.WriteFile("/config/"+path, content)
 	}))
-	mine := "resources: [../default]\ncomponents: [../components/" + component + "]\n"
+	mine := "resources: [../default]\ncomponents: [../components/" + strings.Join(components, ", ../components/") + "]\n"
 	require.NoError(t, memory.WriteFile("/config/mine/kustomization.yaml", []byte(mine)))
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/config/mine")
 	require.NoError(t, err)
@@ -65,18 +65,20 @@ func assertAccepted(t *testing.T, want, have Set) {
 	}
 }
 
-func TestOneLineWidensTheSelectionToEverything(t *testing.T) {
-	have := installed(t, built(t, "creators-everywhere"))
-	assertAccepted(t, Accepted(Options{Releases: true})[0], have)
-	for _, kind := range []string{KindMutatingBinding, KindValidatingBinding} {
+// assertEverything holds the selections of both kinds to everything but what machines write without end.
+func assertEverything(t *testing.T, have Set, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
 		selected := Selection(have[Key{kind, CreatorRecord}])
 		for object, want := range map[schema.GroupResource]bool{
-			{Resource: "configmaps"}:                                true,
-			{Resource: "secrets"}:                                   true,
-			{Resource: "namespaces"}:                                true,
+			{Resource: "configmaps"}: true,
+			{Resource: "secrets"}:    true,
+			{Resource: "namespaces"}: true,
+			{Resource: "pods"}:       true,
 			{Group: "rbac.authorization.k8s.io", Resource: "roles"}: true,
 			{Group: "their.example.com", Resource: "things"}:        true,
 			{Group: "tekton.dev", Resource: "pipelineruns"}:         true,
+			{Group: "tekton.dev", Resource: "pipelines"}:            true,
 			{Group: "coordination.k8s.io", Resource: "leases"}:      false,
 			{Group: "discovery.k8s.io", Resource: "endpointslices"}: false,
 			{Group: "events.k8s.io", Resource: "events"}:            false,
@@ -84,6 +86,23 @@ func TestOneLineWidensTheSelectionToEverything(t *testing.T) {
 		} {
 			assert.Equalf(t, want, SelectsRecord(selected, object), "%s %s", kind, object)
 		}
+	}
+}
+
+func TestOneLineWidensTheSelectionToEverything(t *testing.T) {
+	have := installed(t, built(t, "creators-everywhere"))
+	assertAccepted(t, Accepted(Options{Releases: true})[0], have)
+	assertEverything(t, have, KindMutatingBinding, KindValidatingBinding)
+}
+
+// Whoever writes both lines gets both, whichever he writes first.
+func TestTwoLinesHaveWebhooksRecordEverything(t *testing.T) {
+	for _, components := range [][]string{{"creator-webhook", "creators-everywhere"}, {"creators-everywhere", "creator-webhook"}} {
+		t.Run(strings.Join(components, " then "), func(t *testing.T) {
+			have := installed(t, built(t, components...))
+			assertAccepted(t, Accepted(Options{Releases: true, CreatorWebhook: true})[0], have)
+			assertEverything(t, have, KindMutatingWebhook, KindValidatingWebhook)
+		})
 	}
 }
 

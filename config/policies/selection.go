@@ -9,25 +9,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Accepts says whether a live object does what the shipped one does: it is equal, or it is a binding of the creator
-// record that selects at least the same.
+// Accepts says whether a live object does what the shipped one does: it is equal, or it selects at least the same where
+// a selection may be widened: a binding of the creator record, or the webhook that stands in for it.
 func Accepts(shipped, live metav1.Object) bool {
 	if Equal(shipped, live) {
 		return true
 	}
-	want, have := Selection(shipped), Selection(live)
+	want, have := widenable(shipped), widenable(live)
 	return want != nil && have != nil && Equal(shipped, reselected(live, want)) && Covers(have, want)
 }
 
-// Selection is what a binding of the creator record selects; nil for every other object.
+// Selection is what a binding of the creator record selects, or what the webhooks do that stand in for it; nil for every
+// other object. Objects that webhooks leave alone for their namespace are selected all the same.
 func Selection(object metav1.Object) *admissionregistrationv1.MatchResources {
+	if all := webhooksOf(object); all != nil {
+		return selectedBy(all)
+	}
+	return widenable(object)
+}
+
+// widenable is the part of a selection that may be widened; nil if there is none.
+func widenable(object metav1.Object) *admissionregistrationv1.MatchResources {
 	switch o := object.(type) {
 	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
 		return selection(o.Spec.PolicyName, o.Spec.MatchResources)
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		return selection(o.Spec.PolicyName, o.Spec.MatchResources)
 	default:
-		return nil
+		return ofWorkloads(object)
 	}
 }
 
@@ -42,9 +51,9 @@ func selection(policy string, selected *admissionregistrationv1.MatchResources) 
 	}
 }
 
-// reselected is a copy of the binding with another selection.
-func reselected(binding metav1.Object, selection *admissionregistrationv1.MatchResources) metav1.Object {
-	switch o := binding.(type) {
+// reselected is a copy of the object with another selection where it may be widened.
+func reselected(object metav1.Object, selection *admissionregistrationv1.MatchResources) metav1.Object {
+	switch o := object.(type) {
 	case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
 		o = o.DeepCopy()
 		o.Spec.MatchResources = selection
@@ -54,7 +63,7 @@ func reselected(binding metav1.Object, selection *admissionregistrationv1.MatchR
 		o.Spec.MatchResources = selection
 		return o
 	default:
-		return nil
+		return withWorkloads(object, selection)
 	}
 }
 

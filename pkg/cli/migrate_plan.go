@@ -219,15 +219,19 @@ func mappingOf(gv schema.GroupVersion, r *metav1.APIResource) *apimeta.RESTMappi
 	return &apimeta.RESTMapping{Resource: gv.WithResource(r.Name), GroupVersionKind: gv.WithKind(r.Kind), Scope: scope}
 }
 
-// recordSelection is which kinds have records: as the cluster says, or where it does not say, as shipped.
+// recordSelection is which kinds have records: as the cluster's policies say or the webhooks that stand in for them, or
+// where nothing says, as shipped.
 func (c *cluster) recordSelection(ctx context.Context) (*admissionregistrationv1.MatchResources, error) {
-	live := &admissionregistrationv1.MutatingAdmissionPolicyBinding{}
-	err := c.Get(ctx, keyOf("", policies.CreatorRecord), live)
-	if err == nil {
-		return policies.Selection(live), nil
-	}
-	if !unreadable(err) {
-		return nil, err
+	for _, live := range []client.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicyBinding{}, &admissionregistrationv1.MutatingWebhookConfiguration{},
+	} {
+		err := c.Get(ctx, keyOf("", policies.CreatorRecord), live)
+		if err == nil {
+			return policies.Selection(live), nil
+		}
+		if !unreadable(err) {
+			return nil, err
+		}
 	}
 	return policies.Selection(policies.Current()[policies.Key{Kind: policies.KindMutatingBinding, Name: policies.CreatorRecord}]), nil
 }

@@ -172,14 +172,14 @@ func (w *Watcher) look() *state {
 	return &state{why: w.findFault(live), live: recordOf(live), selections: w.selections(live)}
 }
 
-// selections are those of the live bindings. Webhooks select what the shipped bindings do.
+// selections are those of the live bindings, or of the webhooks that stand in for them.
 func (w *Watcher) selections(live policies.Set) (all []*admissionregistrationv1.MatchResources) {
-	from := live
+	kinds := []string{policies.KindMutatingBinding, policies.KindValidatingBinding}
 	if w.options.CreatorWebhook {
-		from = policies.Current()
+		kinds = []string{policies.KindMutatingWebhook, policies.KindValidatingWebhook}
 	}
-	for _, kind := range []string{policies.KindMutatingBinding, policies.KindValidatingBinding} {
-		all = append(all, policies.Selection(from[policies.Key{Kind: kind, Name: policies.CreatorRecord}]))
+	for _, kind := range kinds {
+		all = append(all, policies.Selection(live[policies.Key{Kind: kind, Name: policies.CreatorRecord}]))
 	}
 	return all
 }
@@ -225,7 +225,7 @@ func (w *Watcher) faultIn(set, live policies.Set) string {
 	return ""
 }
 
-// narrowed says more of a binding that may be altered, but not so.
+// narrowed says more of what may be altered, but not so.
 func narrowed(shipped, live metav1.Object) string {
 	want, have := policies.Selection(shipped), policies.Selection(live)
 	if want == nil || have == nil || policies.Covers(have, want) {
