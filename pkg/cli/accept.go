@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 )
+
+// maxElse is how many lines of what else a plan says are shown to who accepts it.
+const maxElse = 200
 
 type acceptOptions struct {
 	output   output
@@ -33,10 +36,14 @@ func (p *program) accept() *cobra.Command {
 		Short: "Stand for a release plan, or stop",
 		Long: `Stand for a release plan that names you: answer for the Releases that programs make by it.
 
-You stand for the plan as it is shown. When its spec is changed later, your word is gone. The server sees who you are, and
-takes the word of nobody but who is proposed for the plan or stands for it already.
+You stand for the plan as it is shown; of a very long spec a part is shown, and the command that shows the rest. When a
+program changes the spec later, or which admission the plan means, your word is gone, and you may accept again. The server
+sees who you are, and takes the word of nobody but who is proposed for the plan or stands for it already.
 
-Exit codes: 0 done, 3 refused, 5 no such plan.`,
+When you take your word back, automated Releases that still wait for an answer fail; what runs goes on.
+
+You are asked before anything is done. Where nobody can be asked, because standard input or standard error is no terminal,
+give --yes.` + exits(codes{ExitDone: "done", ExitDenied: "refused", ExitNotFound: "no such plan"}),
 		Example: example(`
 # See what you would answer for, and accept it
 {{}} accept releaseplan/shop -n team-a
@@ -50,7 +57,7 @@ Exit codes: 0 done, 3 refused, 5 no such plan.`,
 	}, func(ctx context.Context, args []string) error { return p.runAccept(ctx, o, args[0]) })
 	cmd.Flags().StringVar(&o.expires, "expires", "", "When your word ends: a duration such as 720h, or a time such as 2030-01-31T18:00:00Z.")
 	cmd.Flags().BoolVar(&o.withdraw, "withdraw", false, "Take your word back, or decline to give it.")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask for confirmation on a terminal.")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask, do it. Needed where nobody can be asked.")
 	o.output.addTo(cmd)
 	return cmd
 }
@@ -77,6 +84,9 @@ func (p *program) runAccept(ctx context.Context, o *acceptOptions, word string) 
 	value, err := o.value(p.clock.Now())
 	if err != nil {
 		return err
+	}
+	if !o.yes && !p.asks {
+		return usage("standard input or standard error is no terminal, so nobody can be asked: run it on one, or give --yes")
 	}
 	namespace, err := p.namespace()
 	if err != nil {
@@ -141,11 +151,8 @@ func (o *acceptOptions) question() string {
 	return "Do you answer for the Releases that programs make by this plan?"
 }
 
-// confirm asks whoever watches. Nobody watches a script, which has said what it wants.
+// confirm asks whoever sits at the terminal.
 func (p *program) confirm(question string) bool {
-	if !p.terminal {
-		return true
-	}
 	p.tell("%s [y/N]", question)
 	answer, _ := bufio.NewReader(p.streams.In).ReadString('\n') // Without an answer it is no.
 	answer = strings.ToLower(strings.TrimSpace(answer))
@@ -212,7 +219,7 @@ func (p *program) planSheet(plan *unstructured.Unstructured) string {
 		out.optional(field.name, showName(text))
 	}
 	out.optional("Admission", admissionText(plan))
-	out.optional("Else", elseText(plan))
+	out.list("Else", elseLines(plan))
 	out.field("Generation", "%d", plan.GetGeneration())
 	out.optional("Created by", showName(annotations[approvalv1alpha1.AnnotationCreatedBy]))
 	out.optional("Changed by", showName(annotations[approvalv1alpha1.AnnotationChangedBy]))
@@ -239,22 +246,31 @@ func admissionText(plan *unstructured.Unstructured) string {
 	return ""
 }
 
-// elseText is whatever else the spec says, because who accepts the plan answers for that, too. Empty if that is nothing.
-func elseText(plan *unstructured.Unstructured) string {
+// elseLines is whatever else the spec says, as YAML, because who accepts the plan answers for that, too.
+func elseLines(plan *unstructured.Unstructured) []string {
 	spec, _, _ := unstructured.NestedMap(plan.Object, "spec")
 	for _, shown := range []string{"application", "componentGroup", "target"} {
 		delete(spec, shown)
 	}
 	if len(spec) == 0 {
-		return ""
+		return nil
 	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(spec); err != nil {
-		return ""
+	text, err := yaml.Marshal(spec)
+	if err != nil {
+		return []string{"cannot be shown: " + sentence(err)}
 	}
-	return show(strings.TrimSpace(text.String()))
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	cut := len(lines) > maxElse
+	lines = lines[:min(len(lines), maxElse)]
+	for i, line := range lines {
+		cut = cut || len(line) > maxText
+		lines[i] = show(line)
+	}
+	if cut {
+		lines = append(lines, "... and more, that you answer for, too: look at it with kubectl get releaseplan "+
+			shellWord(plan.GetName())+" -n "+shellWord(plan.GetNamespace())+" -o yaml")
+	}
+	return lines
 }
 
 // standsText is who stands for the plan; empty if nobody does.

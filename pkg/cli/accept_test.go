@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,7 +116,7 @@ func TestAccept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var sent []string
 			b := makeBench(t, tt.plan).admitted(&sent)
-			assert.Equal(t, tt.code, b.run(tt.args...))
+			assert.Equal(t, tt.code, b.run(append(tt.args, "--yes")...))
 			assert.Equal(t, tt.out, b.out.String())
 			assert.True(t, strings.HasPrefix(b.err.String(), tt.err), b.err.String())
 			if tt.sent == "" {
@@ -147,11 +148,59 @@ func TestAcceptAsksOnATerminal(t *testing.T) {
 			var sent []string
 			b := makeBench(t, plan()).admitted(&sent)
 			p := b.program()
-			p.terminal, p.streams.In = true, strings.NewReader(tt.answer)
+			p.asks, p.streams.In = true, strings.NewReader(tt.answer)
 			code := p.run(t.Context(), append([]string{"--kubeconfig", b.kubeconfig, "accept", "releaseplan/shop"}, tt.args...))
 			assert.Equal(t, tt.code, code)
 			assert.Equal(t, tt.code == ExitDone, len(sent) == 1)
 			assert.Equal(t, len(tt.args) == 0, strings.Contains(b.err.String(), "Do you answer for the Releases that programs make by this plan? [y/N]"))
+		})
+	}
+}
+
+func TestAcceptDoesNothingUnaskedWhereNobodyCanBeAsked(t *testing.T) {
+	for _, args := range [][]string{{}, {"--withdraw"}, {"--expires", "1h"}} {
+		var sent []string
+		b := makeBench(t, plan()).admitted(&sent)
+		b.in = "y\n"
+		assert.Equal(t, ExitUsage, b.run(append([]string{"accept", "releaseplan/shop"}, args...)...))
+		assert.Contains(t, b.err.String(), "error: standard input or standard error is no terminal, so nobody can be asked: run it on one, or give --yes\n")
+		assert.Empty(t, sent)
+	}
+}
+
+func TestAcceptShowsWhatElseThePlanSays(t *testing.T) {
+	var sent []string
+	p := plan()
+	p.Spec.Data = &runtime.RawExtension{Raw: []byte(`{"mapping":{"registry":"quay.example","tags":["a","b"]},"note":"two\nlines"}`)}
+	p.Spec.ReleaseGracePeriodDays = 7
+	b := makeBench(t, p).admitted(&sent)
+	require.Equal(t, ExitDone, b.run("accept", "releaseplan/shop", "--yes"), b.err.String())
+	assert.Contains(t, b.err.String(), `Target:       managed
+Else:         data:
+                mapping:
+                  registry: quay.example
+                  tags:
+                  - a
+                  - b
+                note: |-
+                  two
+                  lines
+              releaseGracePeriodDays: 7
+Generation:   3
+`)
+}
+
+func TestAcceptSaysWhatItDoesNotShow(t *testing.T) {
+	many := strings.Repeat(`"x",`, 2*maxElse)
+	for name, data := range map[string]string{"many lines": `[` + many + `"end"]`, "a long line": `["` + strings.Repeat("x", 2*maxText) + `"]`} {
+		t.Run(name, func(t *testing.T) {
+			var sent []string
+			p := plan()
+			p.Spec.Data = &runtime.RawExtension{Raw: []byte(`{"d":` + data + `}`)}
+			b := makeBench(t, p).admitted(&sent)
+			require.Equal(t, ExitDone, b.run("accept", "releaseplan/shop", "--yes"), b.err.String())
+			assert.Contains(t, b.err.String(), "\n              ... and more, that you answer for, too: look at it with kubectl get releaseplan shop -n team-a -o yaml\n")
+			assert.Less(t, len(b.err.String()), maxText+maxElse*40)
 		})
 	}
 }
@@ -178,7 +227,7 @@ func TestAcceptIsRefused(t *testing.T) {
 				}
 				return c.Patch(ctx, o, patch, opts...)
 			}
-			assert.Equal(t, tt.code, b.run("accept", "releaseplan/shop"))
+			assert.Equal(t, tt.code, b.run("accept", "releaseplan/shop", "--yes"))
 			assert.Contains(t, b.err.String(), sheetOfShop+tt.want)
 			assert.Empty(t, b.out.String())
 		})

@@ -25,12 +25,11 @@ type answerOptions struct {
 }
 
 // answerHelp is what the three verbs have in common.
-const answerHelp = `
+var answerHelp = `
 
 NAME is a request's or a check's. Of a request, every check that you may answer is answered, each listed. -n is the
-namespace of the checks, which is the object's.
-
-Exit codes: 0 answered, 3 refused or nothing to answer, 5 no such request or check.`
+namespace of the checks, which is the object's.` +
+	exits(codes{ExitDone: "answered", ExitDenied: "refused or nothing to answer", ExitNotFound: "no such request or check"})
 
 func (o *answerOptions) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.comment, "comment", "", "Your words; the requester reads them.")

@@ -25,7 +25,7 @@ func TestS4_WhoAcceptsIsShownAllThatHeAnswersFor(t *testing.T) {
 		return (&program{}).planSheet(&unstructured.Unstructured{Object: content})
 	}
 	assert.Contains(t, shown(), "Admission:    elsewhere\\x1b[2J\n")
-	assert.Contains(t, shown(), `Else:         {"data":{"image":"evil \u001b[2J<x>"}}`)
+	assert.Contains(t, shown(), "Else:         data:\n                image: \"evil \\e[2J<x>\"\n")
 	assert.NotContains(t, shown(), "harmless")
 	assert.NotContains(t, shown(), "\x1b")
 

@@ -54,9 +54,8 @@ Creator records hold the user that the API server acted on. Impersonation is see
 can lower a grade, but proves nothing.
 
 With --offline only files are read, so the chain of objects that are gone can be told. Files may be compressed with gzip;
-a value may be a pattern. They are read several times, so pipes do not do.
-
-Exit codes: 0 told, 1 error, 2 usage, 5 no such object.`,
+a value may be a pattern. They are read several times, so pipes do not do.` +
+			exits(codes{ExitDone: "told", ExitDenied: "you may not read it", ExitNotFound: "no such object"}),
 		Example: example(`
 # Who is behind this pod, and what did it use?
 {{}} chain pod/release-1-push-pod -n team-a --audit-log '/var/log/kubernetes/audit*' --access-log access.log

@@ -32,6 +32,8 @@ type program struct {
 	epoch func(ctx context.Context, c *cluster, creatorRecord string) (time.Time, string, error)
 	// terminal says that somebody watches standard error.
 	terminal bool
+	// asks says that somebody watches standard error and types on standard input, so that he can be asked.
+	asks bool
 }
 
 // New returns the command with all its verbs, reading the flags that kubectl has too.
@@ -48,11 +50,15 @@ func newProgram(streams genericiooptions.IOStreams) *program {
 	flags := genericclioptions.NewConfigFlags(true)
 	// --proxy-url is Countersign's proxy here; the kubeconfig still names one for the API server.
 	flags.ProxyURL = nil
-	return &program{streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, epoch: readEpoch, resources: resources, terminal: isTerminal(streams.ErrOut)}
+	watched := isTerminal(streams.ErrOut)
+	return &program{
+		streams: streams, flags: flags, clock: clock.RealClock{}, dial: dial, epoch: readEpoch, resources: resources,
+		terminal: watched, asks: watched && isTerminal(streams.In),
+	}
 }
 
-func isTerminal(w any) bool {
-	file, ok := w.(*os.File)
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
@@ -96,9 +102,8 @@ func (p *program) command() *cobra.Command {
 		Use:         "kubectl-countersign",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: displayName},
 		Short:       "Ask for the use of protected objects, answer, wait and explain",
-		Long: `Ask for the use of protected objects, answer, wait and explain.
-
-Exit codes: 0 done, 1 error, 2 usage, 3 denied or rejected, 4 still pending, 5 not found.`,
+		Long: "Ask for the use of protected objects, answer, wait and explain." +
+			exits(codes{ExitDenied: "denied or rejected", ExitPending: "still pending", ExitNotFound: "not found"}),
 		Example: example(`
 # Ask to push to the production registry for two hours, and wait for the answer
 {{}} request connector/prod-harbor -n prod --in team-a --reason "promote 1.4.2" --for 2h --wait

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,7 +25,9 @@ func TestEveryVerbHelps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			assert.Contains(t, cmd.Example, displayName+" "+name, "an example")
 			assert.NotContains(t, cmd.Example, "{{}}")
-			assert.NotEmpty(t, cmd.Long)
+			for code, word := range commonCodes {
+				assert.Regexp(t, fmt.Sprintf(`Exit codes: .*\b%d \w`, code), cmd.Long, word)
+			}
 			assert.True(t, strings.HasPrefix(cmd.UseLine(), "kubectl countersign "+name), cmd.UseLine())
 			assert.NotNil(t, cmd.Args)
 		})

@@ -18,7 +18,8 @@ func (p *program) describe() *cobra.Command {
 		Long: `Tell everything about a request or a check: who asked, for what and why, the rules, who answered and who is still to
 answer, how long the grant holds, and what to do next.
 
-An approver names the request or the check, with the object's namespace: the checks there tell the whole story.`,
+An approver names the request or the check, with the object's namespace: the checks there tell the whole story.` +
+			exits(codes{ExitDone: "told", ExitNotFound: "no such request or check"}),
 		Example: example(`
 # As a requester
 {{}} describe rcr-2c7f -n team-a

@@ -3,6 +3,9 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -22,6 +25,23 @@ const (
 	// ExitNotFound means that nothing of that name is there.
 	ExitNotFound = 5
 )
+
+// codes are exit codes with what they mean.
+type codes map[int]string
+
+// commonCodes are those that every verb may return, in words for a verb that has none of its own.
+var commonCodes = codes{ExitDone: "done", ExitError: "error", ExitUsage: "usage", ExitDenied: "refused"}
+
+// exits is the last line of a help text: the common codes, and those that a verb has its own words for.
+func exits(own codes) string {
+	all := maps.Clone(commonCodes)
+	maps.Copy(all, own)
+	texts := make([]string, 0, len(all))
+	for _, code := range slices.Sorted(maps.Keys(all)) {
+		texts = append(texts, fmt.Sprintf("%d %s", code, all[code]))
+	}
+	return "\n\nExit codes: " + strings.Join(texts, ", ") + "."
+}
 
 // failure is an error with an exit code. An empty text means that the user was told already.
 type failure struct {

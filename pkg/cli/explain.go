@@ -57,9 +57,8 @@ func (p *program) explain() *cobra.Command {
 	cmd := verb(&cobra.Command{
 		Use:   "explain connector/NAME",
 		Short: "Say whether a use would be allowed now, and why",
-		Long: `Say whether a use of a connector would be allowed now, why, and what to do next. The tool is not touched.
-
-Exit codes: 0 allowed, 1 it cannot be decided, 3 denied, 4 pending, 5 no such connector.`,
+		Long: "Say whether a use of a connector would be allowed now, why, and what to do next. The tool is not touched." +
+			exits(codes{ExitDone: "allowed", ExitError: "it cannot be decided", ExitDenied: "denied", ExitPending: "pending", ExitNotFound: "no such connector"}),
 		Example: example(`
 # May I push?
 {{}} explain connector/prod-harbor -n prod --method PUT --path /v2/app/manifests/1

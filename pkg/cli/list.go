@@ -38,7 +38,8 @@ and where no proxy is known those of namespace -n.
 --exec runs a program for each item, once, and with --watch for each that comes or changes its state. It is started as it
 stands, by no shell, with these variables set: COUNTERSIGN_ITEM (request or check), COUNTERSIGN_NAMESPACE, COUNTERSIGN_NAME,
 COUNTERSIGN_REQUEST (namespace/name), COUNTERSIGN_OBJECT, COUNTERSIGN_SUBJECT, COUNTERSIGN_REQUESTED_BY, COUNTERSIGN_USE,
-COUNTERSIGN_REASON, COUNTERSIGN_STATE, COUNTERSIGN_DEADLINE.`,
+COUNTERSIGN_REASON, COUNTERSIGN_STATE, COUNTERSIGN_DEADLINE.` +
+			exits(codes{ExitDone: "listed", ExitError: "error, or a program of --exec failed"}),
 		Example: example(`
 # My requests
 {{}} list -n team-a

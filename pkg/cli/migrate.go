@@ -61,9 +61,8 @@ left out. - is standard input.
 
 You need the verb migrate on creators.authority.alaudadevops.io, cluster-wide, and may list and patch the objects. Interrupt
 the work when you like: what is assigned stays, and the same command goes on where it stopped. With --progress-file every
-object that is done is written down, and is not looked at again.
-
-Exit codes: 0 done, 1 interrupted or failed, 3 the server refused some.`,
+object that is done is written down, and is not looked at again.` +
+			exits(codes{ExitError: "interrupted or failed", ExitDenied: "the server refused some", ExitNotFound: "an object that was named is not there"}),
 		Example: example(`
 # What would be found?
 {{}} creators migrate -A --from-audit-log /var/log/kubernetes/audit.log,/var/log/kubernetes/audit-1.log.gz --dry-run
@@ -179,6 +178,8 @@ func (m *migrator) end(err error, took time.Duration) error {
 		return told(ExitDenied)
 	case m.tally.of(outcomeFailed) > 0:
 		return told(ExitError)
+	case m.tally.of(outcomeGone) > 0 && m.o.to != "":
+		return told(ExitNotFound)
 	}
 	return nil
 }

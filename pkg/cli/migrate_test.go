@@ -125,9 +125,16 @@ func (b *bench) file(name, content string) string {
 
 func TestMigrateByHand(t *testing.T) {
 	b := recording(makeBench(t, makeJob("a"), makeJob("b", approvalv1alpha1.AnnotationCreatedBy, "bob"), makeJob("c")))
-	require.Equal(t, ExitDone, b.run("creators", "migrate", "job/a", "jobs.batch/b", "job/gone", "--to", "https://issuer/#alice", "-n", "team-a"), b.err.String())
+	file := filepath.Join(t.TempDir(), "progress")
+	args := []string{"creators", "migrate", "job/a", "jobs.batch/b", "job/typo", "--to", "https://issuer/#alice", "-n", "team-a", "--progress-file", file}
+	require.Equal(t, ExitNotFound, b.run(args...))
+	assert.Equal(t, "error: jobs.batch/typo in team-a is not there: look at the name, and at -n\n", b.err.String())
 	assert.Equal(t, map[string]string{"a": "https://issuer/#alice by admin", "b": "bob"}, b.creators())
 	assert.Equal(t, "Assigned:     1, in 0s\nHad one:      1\nNo evidence:  0\nGone:         1\nRefused:      0\n", b.out.String())
+
+	require.NoError(t, b.client.Create(t.Context(), makeJob("typo")))
+	require.Equal(t, ExitDone, b.run(args...), b.err.String())
+	assert.Equal(t, "https://issuer/#alice by admin", b.creators()["typo"], "what was not there is looked for again")
 }
 
 func TestMigrateFromAList(t *testing.T) {
@@ -214,28 +221,29 @@ func TestMigrateMeetsChanges(t *testing.T) {
 		meanwhile func(t *testing.T, c client.Client)
 		want      map[string]string
 		out       string
+		code      int
 	}{
 		"another write": {func(t *testing.T, c client.Client) {
 			job := &batchv1.Job{}
 			require.NoError(t, c.Get(t.Context(), keyOf("team-a", "a"), job))
 			metav1.SetMetaDataAnnotation(&job.ObjectMeta, "example.com/a", "b")
 			require.NoError(t, c.Update(t.Context(), job))
-		}, map[string]string{"a": "alice by admin"}, "Assigned:     1"},
+		}, map[string]string{"a": "alice by admin"}, "Assigned:     1", ExitDone},
 		"another creator": {func(t *testing.T, c client.Client) {
 			job := &batchv1.Job{}
 			require.NoError(t, c.Get(t.Context(), keyOf("team-a", "a"), job))
 			metav1.SetMetaDataAnnotation(&job.ObjectMeta, approvalv1alpha1.AnnotationCreatedBy, "bob")
 			require.NoError(t, c.Update(t.Context(), job))
-		}, map[string]string{"a": "bob"}, "Had one:      1"},
+		}, map[string]string{"a": "bob"}, "Had one:      1", ExitDone},
 		"deleted": {func(t *testing.T, c client.Client) {
 			require.NoError(t, c.Delete(t.Context(), makeJob("a")))
-		}, map[string]string{}, "Gone:         1"},
+		}, map[string]string{}, "Gone:         1", ExitNotFound},
 		"made anew": {func(t *testing.T, c client.Client) {
 			require.NoError(t, c.Delete(t.Context(), makeJob("a")))
 			again := makeJob("a")
 			again.UID = "another"
 			require.NoError(t, c.Create(t.Context(), again))
-		}, map[string]string{}, "Gone:         1"},
+		}, map[string]string{}, "Gone:         1", ExitNotFound},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +256,7 @@ func TestMigrateMeetsChanges(t *testing.T) {
 				}
 				return patch(ctx, c, o, p, opts...)
 			}
-			assert.Equal(t, ExitDone, b.run("creators", "migrate", "job/a", "--to", "alice"), b.err.String())
+			assert.Equal(t, tt.code, b.run("creators", "migrate", "job/a", "--to", "alice"), b.err.String())
 			assert.Equal(t, tt.want, b.creators())
 			assert.Contains(t, b.out.String(), tt.out)
 		})

@@ -109,7 +109,10 @@ func (m *migrator) deal(ctx context.Context, a *assignment) error {
 	if m.o.dryRun && result == outcomeAssigned {
 		m.progress.say(fmt.Sprintf("%s: %s", a.text(), showName(a.user)))
 	}
-	if err := m.journal.write(a, result); err != nil {
+	if result == outcomeGone && m.o.to != "" {
+		// Somebody named it, so he is told; and it is not written down, because it may be there the next time.
+		m.progress.tell("error: %s is not there: look at the name, and at -n", a.text())
+	} else if err := m.journal.write(a, result); err != nil {
 		return err
 	}
 	if result != outcomeFailed {

@@ -39,7 +39,8 @@ func (p *program) request() *cobra.Command {
 		Long: `Ask for the use of an object: for yourself, or with --run for the service account of one of your runs.
 
 Equal asks meet: where somebody asked for the same already, that request is taken as your own. The exit code says whether
-asking succeeded; with --wait it says what came of it.`,
+asking succeeded; with --wait it says what came of it.` +
+			exits(codes{ExitDone: "asked, or with --wait granted", ExitDenied: "refused, or with --wait rejected or ended", ExitPending: "still pending at the time-out", ExitNotFound: "no such object or run"}),
 		Example: example(`
 # Ask for yourself, for everything that is not a read
 {{}} request connector/prod-harbor -n prod --in team-a --reason "promote 1.4.2"

@@ -36,9 +36,8 @@ func (p *program) wait() *cobra.Command {
 	cmd := verb(&cobra.Command{
 		Use:   "wait NAME",
 		Short: "Wait until a request is granted or ended",
-		Long: `Wait until a request is granted or ended, saying meanwhile who is still to answer.
-
-Exit codes: 0 granted, 3 rejected, revoked or ended, 4 still pending at the time-out, 5 no such request.`,
+		Long: "Wait until a request is granted or ended, saying meanwhile who is still to answer." +
+			exits(codes{ExitDone: "granted", ExitDenied: "rejected, revoked or ended", ExitPending: "still pending at the time-out", ExitNotFound: "no such request"}),
 		Example: example(`
 # Wait for the answer as long as it takes
 {{}} wait rcr-2c7f -n team-a

@@ -67,9 +67,8 @@ of the organisation's directory. Names are taken as they are; only the reserved 
 - they come from standard input, one on a line.
 
 The directory is asked through the Countersign proxy, which needs the ClusterRole countersign-whois (verb whois on
-people.authority.alaudadevops.io); without it ServiceAccounts and Users are still told, as far as you may read them.
-
-Exit codes: 0 all are known, 1 it cannot be told of some, 5 some are unknown.`,
+people.authority.alaudadevops.io); without it ServiceAccounts and Users are still told, as far as you may read them.` +
+			exits(codes{ExitDone: "all are known", ExitError: "it cannot be told of some", ExitNotFound: "some are unknown"}),
 		Example: example(`
 # Who are they?
 {{}} whois alice@example.com system:serviceaccount:team-a:pipeline
