@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
@@ -103,5 +104,30 @@ func TestS4_PiecesOfAWordMakeNone(t *testing.T) {
 			require.NoError(t, edit(w, w.user(robot), p, func(p plan) { p.Annotations = word }), "her word is sent again")
 			w.stands(p, "")
 		})
+	}
+}
+
+// One object that Go cannot read would stop the watch of all, for everybody.
+func TestS9_NobodyMakesAnObjectThatCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	try := func(resource, kind, spec string) {
+		n++
+		body := fmt.Sprintf(`{"apiVersion":"appstudio.redhat.com/v1alpha1","kind":%q,"metadata":{"name":"n-%d"},"spec":%s}`, kind, n, spec)
+		if err := w.raw(alice, resource, body); err != nil {
+			t.Logf("%s is refused: %v", body, err)
+		}
+	}
+	for _, number := range []string{"2147483648", "9007199254740993", "1e3", "1e30", "1.0", "-1", "null", `"1"`} {
+		try("releases", "Release", `{"releasePlan":"plan","snapshot":"s","gracePeriodDays":`+number+`}`)
+		try("releaseplans", "ReleasePlan", `{"target":"managed","releaseGracePeriodDays":`+number+`}`)
+		try("releaseplanadmissions", "ReleasePlanAdmission", `{"origin":"x","applications":["a"],"pipeline":{"maxRetries":`+number+`,"pipelineRef":{"name":"x"}}}`)
+	}
+	for _, text := range []string{"1h", "99999h99999h99999h99999h", "1.5h", "1us", "-1h", "", "1h ", `1h\n`, "1d", "1h1"} {
+		try("releaseplanadmissions", "ReleasePlanAdmission", `{"origin":"x","applications":["a"],"pipeline":{"timeouts":{"tasks":"`+text+`"},"pipelineRef":{"name":"x"}}}`)
+	}
+	for _, list := range []client.ObjectList{&releasev1alpha1.ReleaseList{}, &releasev1alpha1.ReleasePlanList{}, &releasev1alpha1.ReleasePlanAdmissionList{}} {
+		require.NoError(t, w.admin.List(t.Context(), list))
+		assert.NotZero(t, apimeta.LenList(list))
 	}
 }
