@@ -22,7 +22,7 @@ func (w *world) countersign(as string, args ...string) (code int, out, err strin
 	require.NoError(w.t, fault)
 	require.NoError(w.t, os.WriteFile(file, content, 0o600))
 	var stdout, stderr bytes.Buffer
-	args = append([]string{"--kubeconfig", file, "-n", w.namespace, "--as", as, "--as-group", "system:authenticated", "--yes"}, args...)
+	args = append([]string{"--kubeconfig", file, "-n", w.namespace, "--as", as, "--as-group", "system:authenticated"}, append(args, "--yes")...)
 	code = cli.Run(w.t.Context(), args, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr})
 	return code, stdout.String(), stderr.String()
 }
