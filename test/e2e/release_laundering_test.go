@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
@@ -99,51 +99,51 @@ func TestS4_APlanDeletedAndMadeAgainIsAnother(t *testing.T) {
 	r.fails(r.release(integration, automated))
 }
 
-func TestS4_ThePipelineCannotWriteItsOwnAttribution(t *testing.T) {
-	r := newReleases(t)
-	r.plan(r.somebody("alice"))
-	release := r.fails(r.release(integration, automated))
-	pipeline := "system:serviceaccount:" + r.prod + ":release-pipeline"
-	r.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.team, Name: "everything"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{account(r.prod, "release-pipeline")},
-	})
-	forged := release.DeepCopy()
-	forged.Status.Attribution = &releasev1alpha1.Attribution{Author: "alice", Verified: true}
-	r.eventually("the pipeline may do everything in the namespace", func() error {
-		return r.as(pipeline).Get(r.ctx, client.ObjectKeyFromObject(release), &releasev1alpha1.Release{})
-	})
-	for verb, err := range map[string]error{
-		"update": r.as(pipeline).Status().Update(r.ctx, forged),
-		"patch":  r.as(pipeline).Status().Patch(r.ctx, forged, client.MergeFrom(release)),
-	} {
-		require.True(t, apierrors.IsForbidden(err) || apierrors.IsInvalid(err), "%s of the status: %v", verb, err)
-	}
-	require.NoError(t, r.as(pipeline).Update(r.ctx, forged), "the main resource takes it and drops the status")
-	require.False(t, r.now(release).Status.Attribution != nil && r.now(release).Status.Attribution.Verified)
-}
-
 func TestS16_AConnectorKnowsARunOfAPersonFromARobots(t *testing.T) {
 	s := newStage(t)
 	s.rule("author", "AttributionCheck", `{}`)
+	s.startsRuns(group("developers"), account(s.team, "pipeline"))
 	t.Run("a person's run goes through", func(t *testing.T) {
-		pod := s.runPod("by-a-person", "developer@example.com")
+		run := s.pipelineRunOf(s.bearing(plane.mint(t, "developer")), "by-a-person")
+		assert.Equal(t, "developer@example.com", run.GetAnnotations()[approvalv1alpha1.AnnotationCreatedBy])
+		pod := s.taskPod("by-a-person-push-pod")
 		request := s.mustAsk(s.inPod(pod))
+		assert.Equal(t, run.GetUID(), request.Spec.Context.Resource.UID)
 		s.reaches(request, approvalv1alpha1.ReasonAllChecksApproved)
 		s.allowed(s.proxyToken(pod), "PUT", "/app")
 	})
 	t.Run("a robot's does not, and it says so", func(t *testing.T) {
-		pod := s.runPod("by-a-robot", "system:serviceaccount:"+s.team+":pipeline")
+		robot := "system:serviceaccount:" + s.team + ":pipeline"
+		run := s.pipelineRunOf(s.bearing(s.accountToken("pipeline")), "by-a-robot")
+		assert.Equal(t, robot, run.GetAnnotations()[approvalv1alpha1.AnnotationCreatedBy])
+		pod := s.taskPod("by-a-robot-push-pod")
 		request := s.mustAsk(s.inPod(pod))
+		assert.Equal(t, run.GetUID(), request.Spec.Context.Resource.UID)
 		s.reaches(request, approvalv1alpha1.ReasonChecksRejected)
-		s.refused(s.proxyToken(pod), "PUT", "/app", approvalv1alpha1.ReasonChecksRejected, "system:serviceaccount:"+s.team+":pipeline")
+		s.refused(s.proxyToken(pod), "PUT", "/app", approvalv1alpha1.ReasonChecksRejected,
+			"only the robot "+robot+" stands behind PipelineRun "+s.team+"/by-a-robot, and no person stands for it")
 	})
 }
 
-// runPod is the pod of a Job that somebody made.
-func (s *stage) runPod(job, user string) *corev1.Pod {
+// startsRuns lets the subjects make runs of Tekton's in the team's namespace.
+func (s *stage) startsRuns(subjects ...rbacv1.Subject) {
 	s.Helper()
-	_, pods := s.job(plane.impersonating(s.T, user, "system:masters"), job, 1)
-	return &pods[0]
+	s.create(&rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: "runs"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"tekton.dev"}, Resources: []string{"pipelineruns"}, Verbs: []string{"create"}}},
+	})
+	s.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: "runs"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "runs"},
+		Subjects:   subjects,
+	})
+}
+
+// accountToken is a token of a service account of the team's for the API server, bound to no pod.
+func (s *stage) accountToken(name string) string {
+	s.Helper()
+	review := &authenticationv1.TokenRequest{}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.team, Name: name}}
+	require.NoError(s, s.admin.SubResource("token").Create(s.ctx, account, review))
+	return review.Status.Token
 }

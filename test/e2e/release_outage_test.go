@@ -3,6 +3,7 @@ package e2e
 import (
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,43 +30,49 @@ func TestS16_DirectoryOutageIsNoYesAndNoNo(t *testing.T) {
 		"wrong answers": babble,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newReleasesAlone(t)
-			alice, stranger := r.somebody("alice"), "stranger@"+r.team+".example.com"
-			r.plan(alice, standing)
-			r.planShows(metav1.ConditionTrue, releasev1alpha1.ReasonVerified)
-			bob := r.somebody("bob")
-			end := outage(t)
-			ended := false
-			defer func() {
-				if !ended {
-					end()
-				}
-			}()
-			began := time.Now()
-			waiting, refused := r.release(bob), r.release(stranger)
-			for _, release := range []*releasev1alpha1.Release{waiting, refused} {
-				r.shows(release, releasev1alpha1.ConditionValidated, metav1.ConditionUnknown, approvalv1alpha1.ReasonDirectoryUnavailable)
-			}
-			r.respondsMeanwhile()
-			if strings.HasPrefix(name, "slow") {
-				r.eventually("it has been slow for ten seconds", func() error {
-					if time.Since(began) < 10*time.Second {
-						return assert.AnError
-					}
-					return nil
-				})
-			}
-			for _, release := range []*releasev1alpha1.Release{waiting, refused} {
-				now := r.now(release)
-				assert.False(t, now.Status.Attribution != nil && now.Status.Attribution.Verified, "nothing unverified passes")
-				r.ranNothing(release)
-			}
-			end()
-			ended = true
-			r.succeeds(waiting)
-			r.fails(refused, stranger)
+			outlasts(t, outage, strings.HasPrefix(name, "slow"))
 		})
 	}
+}
+
+// outlasts makes Releases in an outage: two of people of their own, and one for who stands for the plan since.
+func outlasts(t *testing.T, outage func(*testing.T) (end func()), slow bool) {
+	r := newReleasesAlone(t)
+	bob, carol, stranger := r.somebody("bob"), r.somebody("carol"), "stranger@"+r.team+".example.com"
+	plan := r.plan(r.somebody("alice"), standing)
+	r.planShows(metav1.ConditionTrue, releasev1alpha1.ReasonVerified)
+	end := sync.OnceFunc(outage(t))
+	defer end()
+	began := time.Now()
+	// Nothing is remembered of carol, who has never been asked for.
+	require.NoError(t, r.patch(carol, plan, `{"spec":{"data":{"by":"carol"}}}`))
+	own, machine, refused := r.release(bob), r.release(integration, automated), r.release(stranger)
+	all := []*releasev1alpha1.Release{own, machine, refused}
+	for _, release := range all {
+		r.shows(release, releasev1alpha1.ConditionValidated, metav1.ConditionUnknown, approvalv1alpha1.ReasonDirectoryUnavailable)
+	}
+	r.planShows(metav1.ConditionUnknown, releasev1alpha1.ReasonDirectoryUnavailable)
+	r.respondsMeanwhile()
+	if slow {
+		r.eventually("it has been slow for ten seconds", func() error {
+			if time.Since(began) < 10*time.Second {
+				return assert.AnError
+			}
+			return nil
+		})
+	}
+	for _, release := range all {
+		now := r.now(release)
+		assert.False(t, now.Status.Attribution != nil && now.Status.Attribution.Verified, "nothing unverified passes")
+		r.ranNothing(release)
+	}
+	end()
+	assert.False(t, r.succeeds(own).Status.Attribution.StandingAttribution)
+	attribution := r.succeeds(machine).Status.Attribution
+	assert.True(t, attribution.StandingAttribution)
+	assert.Equal(t, carol, attribution.Author)
+	r.fails(refused, stranger)
+	r.planShows(metav1.ConditionTrue, releasev1alpha1.ReasonVerified)
 }
 
 // newReleasesAlone is a stage for a test that runs by itself.

@@ -207,20 +207,46 @@ func (r *releases) fails(release *releasev1alpha1.Release, words ...string) *rel
 	return fresh
 }
 
+// ranNothing tells that no run was made for the Release, in any namespace.
 func (r *releases) ranNothing(release *releasev1alpha1.Release) {
 	r.Helper()
-	for _, run := range r.runs() {
-		require.NotEqual(r, release.Name, run.GetLabels()["release.appstudio.openshift.io/name"], "no pipeline runs for it")
-		require.NotContains(r, run.GetName(), release.Name, "no pipeline runs for it")
-	}
+	require.Empty(r, r.runsOf(release), "no pipeline runs for it")
 }
 
-func (r *releases) runs() []unstructured.Unstructured {
+// runsOf are the runs of a Release in the whole cluster, by the label that the controller gives them.
+func (r *releases) runsOf(release *releasev1alpha1.Release) []unstructured.Unstructured {
 	r.Helper()
+	require.NotEmpty(r, release.UID)
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "tekton.dev", Version: "v1", Kind: "PipelineRunList"})
-	require.NoError(r, r.admin.List(r.ctx, list, client.InNamespace(r.prod)))
+	require.NoError(r, r.admin.List(r.ctx, list, client.MatchingLabels{releasev1alpha1.LabelReleaseUID: string(release.UID)}))
 	return list.Items
+}
+
+func verifiedIs(release *releasev1alpha1.Release) error {
+	if release.Status.Attribution == nil || !release.Status.Attribution.Verified {
+		return fmt.Errorf("the status is %+v", release.Status)
+	}
+	return nil
+}
+
+// authorChecks are the checks of who answers for the Release.
+func (r *releases) authorChecks(release *releasev1alpha1.Release) []approvalv1alpha1.AttributionCheck {
+	r.Helper()
+	request := r.fetch(named(r.team, r.now(release).Status.Request))
+	var list approvalv1alpha1.AttributionCheckList
+	require.NoError(r, r.admin.List(r.ctx, &list, client.InNamespace(r.team), client.MatchingLabels{approvalv1alpha1.LabelRequestUID: string(request.UID)}))
+	return list.Items
+}
+
+// cacheForgets waits until the controller believes no more what the directory said so far. The witness is asked for from
+// now on, as who stands for the plan, and leaves: once that is noticed, older answers are forgotten as well.
+func (r *releases) cacheForgets(plan *releasev1alpha1.ReleasePlan, witness string) {
+	r.Helper()
+	require.NoError(r, r.patch(witness, plan, `{"metadata":{"labels":{"`+standingLabel+`":"true"}}}`))
+	r.planShows(metav1.ConditionTrue, releasev1alpha1.ReasonVerified)
+	plane.people.leaves(r, witness)
+	r.planShows(metav1.ConditionFalse, releasev1alpha1.ReasonAuthorUnknown, witness)
 }
 
 // planShows waits until the plan says how its standing author is.

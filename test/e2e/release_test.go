@@ -1,7 +1,7 @@
 package e2e
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
@@ -81,14 +82,46 @@ func TestRelease_UserWhoLeftFailsWithValidationError(t *testing.T) {
 	r.fails(r.release(disabled), disabled)
 }
 
-func TestRelease_VerifiedIsNotVerifiedAgain(t *testing.T) {
+func TestRelease_VerifiedIsNotVerifiedAgainWithinTheCacheTime(t *testing.T) {
 	r := newReleases(t)
 	alice := r.somebody("alice")
 	r.plan(alice)
 	r.succeeds(r.release(alice))
 	require.Equal(t, 1, plane.people.queries(t, alice))
 	r.succeeds(r.release(alice))
-	assert.Equal(t, 1, plane.people.queries(t, alice), "a second Release within the cache's time asks nothing")
+	assert.Equal(t, 1, plane.people.queries(t, alice), "a second Release of a verified author within the cache time causes no directory query")
+}
+
+// The author is verified, then leaves, and the directory's cache forgets him. When his Release is asked again, because the
+// rule by which he was verified is another, its status is what counts: it goes on, and nobody asks the directory.
+func TestRelease_VerificationIsSkippedWhenVerifiedIsAlreadyTrue(t *testing.T) {
+	r := newReleases(t)
+	alice, witness := r.somebody("alice"), r.somebody("witness")
+	plan := r.plan(alice)
+	r.bind(r.team, "countersign-approver", group("prod-owners"))
+	r.planRule("owners", "ApprovalRequest", people(1))
+	release := r.release(alice)
+	r.eventually("the author is verified, while the owners are waited for", func() error { return verifiedIs(r.now(release)) })
+	r.shows(release, releasev1alpha1.ConditionValidated, metav1.ConditionUnknown, approvalv1alpha1.ReasonChecksPending, "prod-owners")
+	require.Equal(t, 1, plane.people.queries(t, alice))
+	before := r.authorChecks(release)
+	require.Len(t, before, 1)
+	plane.people.leaves(t, alice)
+	r.cacheForgets(plan, witness)
+
+	require.NoError(t, r.admin.Delete(r.ctx, &approvalv1alpha1.ResourceCheckRule{ObjectMeta: metav1.ObjectMeta{Namespace: r.team, Name: "attribution-" + planName}}))
+	r.eventually("the author is checked anew", func() error {
+		for _, check := range r.authorChecks(release) {
+			if check.UID != before[0].UID && check.Status.State == duckv1alpha1.CheckApproved {
+				return nil
+			}
+		}
+		return fmt.Errorf("the checks are %+v", r.authorChecks(release))
+	})
+	require.NoError(t, r.answerOnPlan("owner1", named(r.team, r.now(release).Status.Request), "owners", approvalv1alpha1.DecisionApprove))
+	release = r.succeeds(release)
+	assert.Equal(t, alice, release.Status.Attribution.Author)
+	assert.Equal(t, 1, plane.people.queries(t, alice), "no further directory query")
 }
 
 func TestRelease_StandingAttributionEndsWithItsLabel(t *testing.T) {
@@ -168,21 +201,42 @@ func TestRelease_OtherRulesOnThePlanGateItToo(t *testing.T) {
 }
 
 func TestRelease_TheTaskSeesWhoAnswersForIt(t *testing.T) {
-	r := newReleases(t)
-	alice := r.somebody("alice")
-	r.plan(alice, standing)
-	release := r.succeeds(r.release(integration, automated))
-	var pods corev1.PodList
-	require.NoError(t, r.admin.List(r.ctx, &pods, client.InNamespace(r.prod)))
-	require.Len(t, pods.Items, 1, "the pipeline has one task")
-	pod := pods.Items[0]
-	command := strings.Join(pod.Spec.Containers[0].Args, " ")
-	for _, word := range []string{"attributionAuthor=" + alice, "attributionStanding=true", "attributionVerified=true", "snapshot=" + r.team + "/shop-1", "release=" + r.team + "/" + release.Name} {
-		assert.Contains(t, command, word)
+	for name, standsForIt := range map[string]bool{"its own author": false, "who stands for the plan": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newReleases(t)
+			alice := r.somebody("alice")
+			r.plan(alice, standing)
+			var release *releasev1alpha1.Release
+			if standsForIt {
+				release = r.release(integration, automated)
+			} else {
+				release = r.release(alice)
+			}
+			release = r.succeeds(release)
+			require.Len(t, r.runsOf(release), 1, "a run is found by its label")
+			r.taskSaw(release, alice, standsForIt)
+		})
 	}
-	assert.Equal(t, alice, pod.Annotations["attribution.alaudadevops.io/release-author"], "annotations reach the pod")
-	assert.Equal(t, "release-pipeline", pod.Spec.ServiceAccountName)
-	assert.Equal(t, r.prod+"/"+pod.Labels["tekton.dev/pipelineRun"], release.Status.ManagedProcessing.PipelineRun)
+}
+
+// taskSaw looks at what the one task of the pipeline was told.
+func (r *releases) taskSaw(release *releasev1alpha1.Release, author string, standsForIt bool) {
+	r.Helper()
+	var pods corev1.PodList
+	require.NoError(r, r.admin.List(r.ctx, &pods, client.InNamespace(r.prod)))
+	require.Len(r, pods.Items, 1, "the pipeline has one task")
+	pod := pods.Items[0]
+	want := []string{
+		"release=" + r.team + "/" + release.Name, "snapshot=" + r.team + "/shop-1",
+		"attributionAuthor=" + author, fmt.Sprintf("attributionStanding=%t", standsForIt), "attributionVerified=true",
+	}
+	args := pod.Spec.Containers[0].Args
+	assert.Equal(r, want, args[len(args)-len(want):], "of %q", args)
+	assert.Equal(r, author, pod.Annotations[releasev1alpha1.AnnotationReleaseAuthor], "annotations reach the pod")
+	assert.Equal(r, fmt.Sprint(standsForIt), pod.Annotations[releasev1alpha1.AnnotationReleaseStanding])
+	assert.Equal(r, "true", pod.Annotations[releasev1alpha1.AnnotationReleaseVerified])
+	assert.Equal(r, "release-pipeline", pod.Spec.ServiceAccountName)
+	assert.Equal(r, r.prod+"/"+pod.Labels["tekton.dev/pipelineRun"], release.Status.ManagedProcessing.PipelineRun)
 }
 
 func TestRelease_ConditionsFollowTheRun(t *testing.T) {

@@ -81,6 +81,12 @@ func ownedBy(owner client.Object) []metav1.OwnerReference {
 // until they are told how to end.
 func (s *stage) pipelineRun(name string) *unstructured.Unstructured {
 	s.Helper()
+	return s.pipelineRunOf(plane.impersonating(s.T, "developer@example.com", "developers", "system:masters"), name)
+}
+
+// pipelineRunOf is pipelineRun as somebody.
+func (s *stage) pipelineRunOf(as client.Client, name string) *unstructured.Unstructured {
+	s.Helper()
 	step := map[string]any{"name": "main", "image": "main", "command": []any{"true"}}
 	task := func(name string) any {
 		return map[string]any{"name": name, "retries": int64(1), "taskSpec": map[string]any{"steps": []any{step}}}
@@ -90,8 +96,7 @@ func (s *stage) pipelineRun(name string) *unstructured.Unstructured {
 		"taskRunTemplate": map[string]any{"serviceAccountName": "pipeline"},
 	})
 	run.SetAnnotations(map[string]string{env.PodHold: "true"})
-	developer := plane.impersonating(s.T, "developer@example.com", "developers", "system:masters")
-	s.eventually("the API server takes PipelineRuns", func() error { return developer.Create(s.ctx, run) })
+	s.eventually("the API server takes PipelineRuns", func() error { return as.Create(s.ctx, run) })
 	return run
 }
 

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -462,11 +463,15 @@ func (s *stage) proxyToken(pod *corev1.Pod) string {
 // inPod is a client with the pod's own token for the API server.
 func (s *stage) inPod(pod *corev1.Pod) client.Client {
 	s.Helper()
-	config := plane.config(s.T, "admin")
-	config.TLSClientConfig.CertData, config.TLSClientConfig.KeyData = nil, nil
-	config.TLSClientConfig.CertFile, config.TLSClientConfig.KeyFile = "", ""
-	config.BearerTokenFile = ""
-	config.BearerToken = s.podToken(pod, "")
+	return s.bearing(s.podToken(pod, ""))
+}
+
+// bearing is a client with a token for the API server and nothing else.
+func (s *stage) bearing(token string) client.Client {
+	s.Helper()
+	config := rest.AnonymousClientConfig(plane.config(s.T, "admin"))
+	config.QPS, config.Burst = 200, 400
+	config.BearerToken = token
 	return plane.client(s.T, config)
 }
 
