@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,7 +19,7 @@ type breaker struct {
 	mu       sync.Mutex
 	failures int
 	openTill time.Time
-	probing  bool
+	probing  bool // a try is under way that decides
 	last     string
 }
 
@@ -29,13 +30,17 @@ func (b *breaker) shut() error {
 	return b.refusal()
 }
 
-// admit says whether the directory may be asked now. After nil, succeeded or failed must be called.
-func (b *breaker) admit() error {
+// admit says whether the directory may be asked now, and whether this try is the one that decides. After nil, succeeded or
+// failed must be called with that.
+func (b *breaker) admit() (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.refusal()
-	b.probing = b.probing || err == nil && b.failures >= b.limits.Failures
-	return err
+	if err := b.refusal(); err != nil {
+		return false, err
+	}
+	probe = b.failures >= b.limits.Failures
+	b.probing = b.probing || probe
+	return probe, nil
 }
 
 func (b *breaker) refusal() error {
@@ -52,20 +57,32 @@ func (b *breaker) refusal() error {
 	}
 }
 
-func (b *breaker) succeeded() {
+func (b *breaker) succeeded(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures, b.probing, b.last = 0, false, ""
+	b.finished(probe)
+	b.failures, b.last = 0, ""
 	b.opened.Set(0)
 }
 
-func (b *breaker) failed(err error) {
+// failed counts a try, unless it failed for its own name only: the directory is not to be spared because of one person.
+func (b *breaker) failed(probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.finished(probe)
+	var unavailable *UnavailableError
+	if errors.As(err, &unavailable) && unavailable.OnlyThis {
+		return
+	}
 	b.failures++
-	b.probing, b.last = false, err.Error()
+	b.last = cut(err.Error(), maxWhy)
 	if b.failures >= b.limits.Failures {
 		b.openTill = b.clock.Now().Add(b.limits.Open)
 		b.opened.Set(1)
 	}
+}
+
+// finished lets another try decide. One that began before the breaker opened does not: the deciding one may be under way.
+func (b *breaker) finished(probe bool) {
+	b.probing = b.probing && !probe
 }

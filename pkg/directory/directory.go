@@ -24,7 +24,8 @@ type Directory interface {
 	// nobody enabled has the name: absent, disabled, deleted, or more than one. Any other error means that the directory
 	// did not answer; that is neither a yes nor a no. Its text is one sentence for people, without secrets, and is shown
 	// to whoever waits for the answer. An error for which asking again at once is useless or harmful (wrong credentials,
-	// "too many requests") is an *UnavailableError with RetryAfter set: then this look-up does not try again.
+	// "too many requests") is an *UnavailableError with RetryAfter set: then this look-up does not try again. One that
+	// concerns no other name is an *UnavailableError with OnlyThis set.
 	//
 	// It is called concurrently, and should return soon after the context ended.
 	Lookup(ctx context.Context, username string) (*Person, error)

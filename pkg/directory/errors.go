@@ -8,6 +8,8 @@ type UnavailableError struct {
 	Why string
 	// RetryAfter is when asking again makes sense; zero is left to the caller. Cached always sets it.
 	RetryAfter time.Duration
+	// OnlyThis says that the directory works, but not for this name: others are asked for all the same.
+	OnlyThis bool
 
 	cause error
 }

@@ -50,7 +50,8 @@ type Options struct {
 }
 
 // Breaker opens after Failures failed tries in a row: the directory is then not asked for the time Open, after which a
-// single try decides whether it is asked again.
+// single try decides whether it is asked again. Failures that are OnlyThis name's are not counted, or one person with an
+// odd entry could keep the directory from everybody.
 type Breaker struct {
 	Failures int
 	Open     time.Duration

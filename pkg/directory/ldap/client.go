@@ -72,6 +72,9 @@ func (c *Client) use(ctx context.Context, s *session, username string) (*directo
 	stop := context.AfterFunc(ctx, s.cut)
 	s.allow(maxRead)
 	person, err := (&search{Client: c, session: s, name: username, seconds: seconds(ctx)}).find()
+	if err != nil && s.tooLong() {
+		err = source.Senseless("%s", errTooLong)
+	}
 	if stop() && source.Answered(err) && !s.spoiled && !s.IsClosing() {
 		c.idle.give(s)
 	} else {

@@ -108,17 +108,29 @@ func TestGarbageIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestEndlessAnswersAreCut(t *testing.T) {
-	address := serveRaw(t, func(c net.Conn) {
-		_, _ = io.WriteString(c, "\x30\x84\x7f\xff\xff\xff\x04\x84\x7f\xff\xff\x00")
-		for block := make([]byte, 1<<16); ; {
-			if _, err := c.Write(block); err != nil {
-				return
-			}
+func endless(c net.Conn, beginning string) {
+	_, _ = io.WriteString(c, beginning)
+	for block := make([]byte, 1<<16); ; {
+		if _, err := c.Write(block); err != nil {
+			return
 		}
-	})
-	_, err := rawClient(t, address).Lookup(t.Context(), "jane")
+	}
+}
+
+func TestEndlessAnswersAreCut(t *testing.T) {
+	atLogin := serveRaw(t, func(c net.Conn) { endless(c, "\x30\x84\x7f\xff\xff\xff\x04\x84\x7f\xff\xff\x00") })
+	_, err := rawClient(t, atLogin).Lookup(t.Context(), "jane")
 	require.ErrorContains(t, err, errTooLong.Error())
+
+	ofOnePerson := serveRaw(t, func(c net.Conn) {
+		converse(c, []string{bindResult(0, ""), ""})
+		endless(c, "\x30\x84\x7f\xff\xff\xff\x02\x01\x02\x64\x84\x7f\xff\xff\x00\x04\x84\x7f\xff\xfe\x00")
+	})
+	_, err = rawClient(t, ofOnePerson).Lookup(t.Context(), "jane")
+	assertNoAnswer(t, err, errTooLong.Error())
+	var unavailable *directory.UnavailableError
+	require.ErrorAs(t, err, &unavailable)
+	assert.True(t, unavailable.OnlyThis, "a person with a huge entry keeps the directory from nobody else")
 }
 
 func TestErrorsKeepSecrets(t *testing.T) {

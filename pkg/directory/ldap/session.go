@@ -31,6 +31,9 @@ func (s *session) cut() { _ = s.wire.Close() }
 
 func (s *session) allow(bytes int64) { s.wire.left.Store(bytes) }
 
+// tooLong tells that the server sent more than was allowed. The library may say only that the connection is closed.
+func (s *session) tooLong() bool { return s.wire.left.Load() < 0 }
+
 // close is not Conn.Close alone, which would wait for a server that takes nothing any more.
 func (s *session) close() {
 	s.cut()
@@ -100,6 +103,9 @@ func (d *dialer) open(ctx context.Context) (*session, error) {
 	}
 	if err := d.bind(s); err != nil {
 		s.close()
+		if s.tooLong() {
+			return nil, errTooLong
+		}
 		return nil, err
 	}
 	return s, nil

@@ -347,3 +347,32 @@ func TestCheckURL(t *testing.T) {
 	}
 	require.NoError(t, CheckURL("url", "http://host", true))
 }
+
+// What one person's entry or name does to the service must not keep it from others.
+func TestS16_TroubleWithOneNameIsToldFromAnOutage(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		only   bool
+	}{
+		"a huge entry":        {200, `"` + strings.Repeat("x", maxAnswer) + `"`, true},
+		"an odd entry":        {200, "\"\xff\"", true},
+		"a name it dislikes":  {400, "", true},
+		"a name too long":     {414, "", true},
+		"a header too long":   {431, "", true},
+		"wrong credentials":   {401, "", false},
+		"no right":            {403, "", false},
+		"too many requests":   {429, "", false},
+		"the server is away":  {503, "", false},
+		"the server is wrong": {500, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := saying(t, test.status, nil, test.body)
+			w.service.Hints = map[int]string{400: "do this"}
+			_, err := w.get(t.Context(), "/")
+			var unavailable *directory.UnavailableError
+			require.ErrorAs(t, err, &unavailable)
+			assert.Equal(t, test.only, unavailable.OnlyThis)
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -137,7 +138,7 @@ func (s *Service) try(ctx context.Context, address string) (*answer, error) {
 		return nil, unreachable(ctx, err)
 	}
 	if len(got.body) > maxAnswer {
-		return nil, source.Unreachable("the directory's answer is longer than %d bytes, which is no answer to a question about one person", maxAnswer)
+		return nil, source.Senseless("the directory's answer is longer than %d bytes, which is no answer to a question about one person", maxAnswer)
 	}
 	return got, nil
 }
@@ -166,11 +167,17 @@ func (s *Service) refused(got *answer) error {
 	if s.Detail != nil {
 		text += s.Detail(got.body)
 	}
+	refused := &directory.UnavailableError{Why: text, OnlyThis: slices.Contains(ofTheName, got.status)}
 	if hint, ok := s.Hints[got.status]; ok {
-		return source.Mend("%s: %s", text, hint)
+		refused.Why, refused.RetryAfter = text+": "+hint, source.MendRetry
+	} else {
+		refused.RetryAfter = retryAfter(s.Clock, got.status, got.header)
 	}
-	return &directory.UnavailableError{Why: text, RetryAfter: retryAfter(s.Clock, got.status, got.header)}
+	return refused
 }
+
+// ofTheName are the codes with which a service says that it does not like the question, in which only the name changes.
+var ofTheName = []int{http.StatusBadRequest, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge}
 
 // retryAfter reads the header of RFC 9110 section 10.2.3, seconds or a date. A server that says "too many requests" without
 // it gets time nevertheless.
@@ -199,5 +206,5 @@ func decode(body []byte, into any) error {
 
 // Garbage is no answer: the service said something else than it should.
 func Garbage(why string) error {
-	return source.Unreachable("the directory's answer makes no sense: %s; check that the configured URL is that of the service", why)
+	return source.Senseless("the directory's answer makes no sense: %s; check that the configured URL is that of the service", why)
 }

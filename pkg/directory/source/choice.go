@@ -8,7 +8,7 @@ type Choice[T any] struct {
 }
 
 // errRepeated is no answer: the entries moved between two pages, or there is but one page, shown again and again.
-var errRepeated = Unreachable("the directory showed the same entry twice in one list, so the list may lack another one")
+var errRepeated = Senseless("the directory showed the same entry twice in one list, so the list may lack another one")
 
 // See counts an entry that the directory handed out under a name that it takes for the one that was asked for.
 func (c *Choice[T]) See(id string) error {

@@ -25,7 +25,7 @@ var (
 )
 
 // ErrTooMany is no answer: the directory handed out MaxCandidates entries for one name, and has more.
-var ErrTooMany = Mend("the directory hands out too many entries for one name: check that it searches by the configured attribute, and that this attribute tells people apart")
+var ErrTooMany error = &directory.UnavailableError{OnlyThis: true, RetryAfter: MendRetry, Why: "the directory hands out too many entries for one name: check that it searches by the configured attribute, and that this attribute tells people apart"}
 
 // Mend is no answer, and there will be none before somebody does what the sentence says.
 func Mend(format string, arguments ...any) error {
@@ -44,6 +44,11 @@ func Unanswered(ctx context.Context) error {
 // Unreachable is no answer, for a reason of the network: asking again may help.
 func Unreachable(format string, arguments ...any) error {
 	return &directory.UnavailableError{Why: plaintext.Line(fmt.Sprintf(format, arguments...), maxReason)}
+}
+
+// Senseless is no answer, but the directory gave one: what it said of this name cannot be used. Asking again may help.
+func Senseless(format string, arguments ...any) error {
+	return &directory.UnavailableError{Why: plaintext.Line(fmt.Sprintf(format, arguments...), maxReason), OnlyThis: true}
 }
 
 // Answered tells whether the directory said yes or no.
