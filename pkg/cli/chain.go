@@ -13,27 +13,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/config/policies"
 	"github.com/AlaudaDevops/countersign/pkg/chain"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
-// controllerUser makes the runs of Releases.
-const controllerUser = "system:serviceaccount:" + systemNamespace + ":countersign-controller"
+// defaultSystemNamespace is where Countersign is installed, unless somebody chose another namespace.
+const defaultSystemNamespace = "countersign-system"
+
+// controllerAccount is the service account there that makes the runs of Releases.
+const controllerAccount = "countersign-controller"
 
 // maxReadings bounds how often logs are read: each hop upwards that only a log knows takes one reading.
 const maxReadings = 32
 
 // chainOptions are the flags of chain.
 type chainOptions struct {
-	output        chainOutput
-	uid           string
-	tree          bool
-	offline       bool
-	files         chainFiles
-	originConfig  string
-	creatorRecord string
+	output       chainOutput
+	uid          string
+	tree         bool
+	offline      bool
+	files        chainFiles
+	originConfig string
+	epoch        epochOptions
 }
 
 func (p *program) chain() *cobra.Command {
@@ -67,15 +71,22 @@ a value may be a pattern. They are read several times, so pipes do not do.` +
 {{}} chain pipelinerun/release-1 -n team-a --offline --audit-log 'audit*.gz' --archive evidence.jsonl -o mermaid`),
 		Args: exactlyOne,
 	}, func(ctx context.Context, args []string) error { return p.runChain(ctx, o, args[0]) })
+	o.addTo(cmd)
+	return cmd
+}
+
+func (o *chainOptions) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&o.uid, "uid", "", "UID of the object, when several had the name.")
 	flags.BoolVar(&o.tree, "tree", false, "Tell what the object caused, too.")
 	flags.BoolVar(&o.offline, "offline", false, "Read files only, and ask no API server.")
 	flags.StringVar(&o.originConfig, "origin-config", "", "File that says which controllers create what, as the controller has it.")
-	flags.StringVar(&o.creatorRecord, "creator-record", policies.CreatorRecordPolicy, "What writes who created an object: policy or webhook, as the controller's flag says.")
+	flags.StringVar(&o.epoch.creatorRecord, "creator-record", "", "What writes who created an object: policy or webhook, as the controller's flag says. Default: what the cluster has.")
+	flags.StringVar(&o.epoch.namespace, "system-namespace", defaultSystemNamespace, "Namespace in which Countersign is installed.")
+	must(cmd.RegisterFlagCompletionFunc("creator-record",
+		cobra.FixedCompletions([]string{policies.CreatorRecordPolicy, policies.CreatorRecordWebhook}, cobra.ShellCompDirectiveNoFileComp)))
 	o.files.addTo(cmd)
 	o.output.addTo(cmd)
-	return cmd
 }
 
 // chaining is one run of the verb.
@@ -125,13 +136,16 @@ func (x *chaining) prepare(word string) error {
 	}
 	x.kind, x.group, _ = strings.Cut(strings.ToLower(kind), ".")
 	x.name = name
+	if err := x.epoch.validate(); err != nil {
+		return err
+	}
 	if err := x.files.expand(); err != nil {
 		return err
 	}
 	if x.offline && !x.files.tell() {
 		return usage("--offline needs --audit-log or --archive: without them nothing is left to read")
 	}
-	makes, err := controllersIn(x.originConfig)
+	makes, err := controllersIn(x.originConfig, "system:serviceaccount:"+x.epoch.namespace+":"+controllerAccount)
 	if err != nil {
 		return err
 	}
@@ -140,8 +154,8 @@ func (x *chaining) prepare(word string) error {
 	return err
 }
 
-// controllersIn makes a table of origins answer who makes what.
-func controllersIn(path string) (func(child, owner schema.GroupKind, user string) bool, error) {
+// controllersIn makes a table of origins answer who makes what. The runs of Releases are made by own.
+func controllersIn(path, own string) (func(child, owner schema.GroupKind, user string) bool, error) {
 	config := origin.DefaultConfig()
 	release := schema.GroupKind{Group: releasev1alpha1.GroupVersion.Group, Kind: "Release"}
 	if path != "" {
@@ -152,7 +166,7 @@ func controllersIn(path string) (func(child, owner schema.GroupKind, user string
 	}
 	return func(child, owner schema.GroupKind, user string) bool {
 		if owner == release {
-			return user == controllerUser
+			return user == own
 		}
 		return slices.ContainsFunc(config.Hops, func(hop origin.ConfiguredHop) bool {
 			return hop.Child == origin.GroupKind{Group: child.Group, Kind: child.Kind} &&
@@ -166,8 +180,8 @@ func (x *chaining) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.live = &chainLive{c: c, tree: x.tree, asked: map[types.UID]bool{}}
-	x.options.Epoch, x.options.NoEpoch, err = x.p.epoch(ctx, c, x.creatorRecord)
+	x.live = &chainLive{c: c, tree: x.tree, asked: map[types.UID]bool{}, requests: map[string][]*approvalv1alpha1.ResourceCheckRequest{}}
+	x.options.Epoch, x.options.NoEpoch, err = x.p.epoch(ctx, c, x.epoch)
 	return err
 }
 

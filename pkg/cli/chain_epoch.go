@@ -15,8 +15,13 @@ import (
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
 )
 
-// systemNamespace is where Countersign's controller keeps the epoch.
-const systemNamespace = "countersign-system"
+// epochOptions say where to look for the epoch.
+type epochOptions struct {
+	// creatorRecord is as the controller's flag; empty asks the cluster.
+	creatorRecord string
+	// namespace is where Countersign's controller keeps the epoch.
+	namespace string
+}
 
 // Bounds of looking at the admission policies.
 const (
@@ -27,22 +32,22 @@ const (
 )
 
 // readEpoch is since when creator records are believed. Zero means that none is, for the reason that comes with it.
-func readEpoch(ctx context.Context, c *cluster, creatorRecord string) (time.Time, string, error) {
-	webhook, err := policies.CreatorWebhook(creatorRecord)
-	if err != nil {
-		return time.Time{}, "", usage("%s", err)
-	}
+func readEpoch(ctx context.Context, c *cluster, o epochOptions) (time.Time, string, error) {
 	kube, err := kubernetes.NewForConfig(c.config)
 	if err != nil {
 		return time.Time{}, "", err
 	}
-	if why, err := mayReadEpoch(ctx, kube); why != "" || err != nil {
+	if why, err := mayReadEpoch(ctx, kube, o.namespace); why != "" || err != nil {
 		return time.Time{}, why, err
+	}
+	webhook, err := o.webhook(ctx, kube)
+	if err != nil {
+		return time.Time{}, "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, epochTimeout)
 	defer cancel()
 	watcher := guarded.NewWatcher(kube, policies.Options{CreatorWebhook: webhook})
-	reader := guarded.NewEpochReader(kube, watcher, systemNamespace)
+	reader := guarded.NewEpochReader(kube, watcher, o.namespace)
 	failed := make(chan error, 2)
 	go func() { failed <- watcher.Start(ctx) }()
 	go func() { failed <- reader.Start(ctx) }()
@@ -56,17 +61,42 @@ func readEpoch(ctx context.Context, c *cluster, creatorRecord string) (time.Time
 	return since, why, nil
 }
 
+func (o epochOptions) validate() error {
+	if o.creatorRecord != "" {
+		if _, err := policies.CreatorWebhook(o.creatorRecord); err != nil {
+			return usage("%s", err)
+		}
+	}
+	if o.namespace == "" {
+		return usage("--system-namespace is empty: name the namespace in which Countersign is installed")
+	}
+	return nil
+}
+
+// webhook tells that webhooks write the creator record. Which of both is looked for lets nothing through: the one that is
+// not whole is not believed.
+func (o epochOptions) webhook(ctx context.Context, kube kubernetes.Interface) (bool, error) {
+	if o.creatorRecord != "" {
+		return policies.CreatorWebhook(o.creatorRecord)
+	}
+	_, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, policies.CreatorRecord, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // mayReadEpoch looks first whether the caller may, because watches would only try again and again.
-func mayReadEpoch(ctx context.Context, kube kubernetes.Interface) (string, error) {
-	_, err := kube.CoreV1().ConfigMaps(systemNamespace).Get(ctx, guarded.EpochName, metav1.GetOptions{})
+func mayReadEpoch(ctx context.Context, kube kubernetes.Interface, namespace string) (string, error) {
+	_, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, guarded.EpochName, metav1.GetOptions{})
 	if err == nil {
 		_, err = kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{Limit: 1})
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("you may not read the admission policies, or the ConfigMap %s/%s, which say since when records can be believed", systemNamespace, guarded.EpochName), nil
+		return fmt.Sprintf("you may not read the admission policies, or the ConfigMap %s/%s, which say since when records can be believed", namespace, guarded.EpochName), nil
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("Countersign's controller has not written the ConfigMap %s/%s, which says since when records can be believed", systemNamespace, guarded.EpochName), nil
+		return fmt.Sprintf("Countersign's controller has not written the ConfigMap %s/%s, which says since when records can be believed", namespace, guarded.EpochName), nil
 	}
 	return "", err
 }

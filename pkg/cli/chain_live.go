@@ -37,6 +37,8 @@ type chainLive struct {
 	tree bool
 	// asked are the checks whose answers were listed.
 	asked map[types.UID]bool
+	// requests are those of each namespace that was listed, less what the chain took up.
+	requests map[string][]*approvalv1alpha1.ResourceCheckRequest
 	// children are the objects with owners in the target's namespace; nil until they were listed.
 	children []*chain.Object
 	listed   bool
@@ -172,14 +174,30 @@ func (l *chainLive) completeKind(ctx context.Context, facts *chain.Facts, of *ch
 	return o.UID, nil
 }
 
+// addRequests takes up what was asked for the chain. Requests do not say who follows from them, so all of a namespace are
+// listed once, and looked at again whenever the chain has grown.
 func (l *chainLive) addRequests(ctx context.Context, facts *chain.Facts, namespace string) error {
+	if _, listed := l.requests[namespace]; !listed {
+		found, err := l.listRequests(ctx, namespace)
+		l.requests[namespace] = found
+		if err := l.orNote(facts, err, "requests in namespace "+namespace); err != nil {
+			return err
+		}
+	}
+	l.requests[namespace] = slices.DeleteFunc(l.requests[namespace], func(r *approvalv1alpha1.ResourceCheckRequest) bool {
+		return facts.AddRequest(r, chain.Live)
+	})
+	return nil
+}
+
+func (l *chainLive) listRequests(ctx context.Context, namespace string) (found []*approvalv1alpha1.ResourceCheckRequest, err error) {
 	list := &approvalv1alpha1.ResourceCheckRequestList{}
-	err := l.pages(ctx, list, func() {
+	err = l.pages(ctx, list, func() {
 		for i := range list.Items {
-			facts.AddRequest(list.Items[i].DeepCopy(), chain.Live)
+			found = append(found, list.Items[i].DeepCopy())
 		}
 	}, client.InNamespace(namespace))
-	return l.orNote(facts, err, "requests in namespace "+namespace)
+	return found, err
 }
 
 func (l *chainLive) addAnswers(ctx context.Context, facts *chain.Facts, check *chain.Object) error {
@@ -196,7 +214,7 @@ func (l *chainLive) addAnswers(ctx context.Context, facts *chain.Facts, check *c
 	return l.orNote(facts, err, "answers in namespace "+check.Namespace)
 }
 
-// pages lists page by page, so that memory does not grow with the namespace.
+// pages lists page by page, as the API server wants of long lists.
 func (l *chainLive) pages(ctx context.Context, list client.ObjectList, page func(), options ...client.ListOption) error {
 	return listPages(ctx, l.c, list, page, options...)
 }

@@ -34,7 +34,7 @@ func (b *bench) chainOf(args ...string) int {
 	b.out.Reset()
 	b.err.Reset()
 	p := b.program()
-	p.epoch = func(context.Context, *cluster, string) (time.Time, string, error) {
+	p.epoch = func(context.Context, *cluster, epochOptions) (time.Time, string, error) {
 		return now.Add(-time.Hour), "", nil
 	}
 	return p.run(b.t.Context(), append([]string{"--kubeconfig", b.kubeconfig, "chain"}, args...))

@@ -29,7 +29,7 @@ type program struct {
 	// resources asks which kinds there are; tests put their own in its place.
 	resources func(*program) ([]*metav1.APIResourceList, error)
 	// epoch is since when creator records are believed, or why none is; tests put their own in its place.
-	epoch func(ctx context.Context, c *cluster, creatorRecord string) (time.Time, string, error)
+	epoch func(ctx context.Context, c *cluster, o epochOptions) (time.Time, string, error)
 	// terminal says that somebody watches standard error.
 	terminal bool
 	// asks says that somebody watches standard error and types on standard input, so that he can be asked.
