@@ -151,8 +151,10 @@ func (f *Facts) standing() Verdict {
 	case f.Kind == releasev1alpha1.KindRelease && s.Author != f.StandingNow.Author:
 		return f.changed("%s does not stand for the ReleasePlan %s any more: %s", s.Author, s.Name, f.anew())
 	case s.Expired(f.Now):
-		return f.withStanding(f.no(approvalv1alpha1.ReasonStandingExpired, s.Author,
-			"%s stood for the ReleasePlan %s until %s, and that is over: %s", s.Author, s.Name, s.ExpiresAt.UTC().Format(time.RFC3339), f.anew()))
+		return f.expired(s)
+	case f.StandingNow.Expired(f.Now):
+		// He gave his word again, for a shorter time.
+		return f.expired(f.StandingNow)
 	case IsRobot(s.Author) && !f.AnyAuthor:
 		return f.withStanding(f.no(approvalv1alpha1.ReasonOnlyRobot, s.Author,
 			"only the robot %s stands for the ReleasePlan %s, behind %s: %s", s.Author, s.Name, f.what(), f.anew()))
@@ -177,6 +179,11 @@ func (f *Facts) anew() string {
 		return "let somebody accept the plan as it is now, then create the Release anew"
 	}
 	return "let somebody accept the plan as it is now"
+}
+
+func (f *Facts) expired(s *Standing) Verdict {
+	return f.withStanding(f.no(approvalv1alpha1.ReasonStandingExpired, s.Author,
+		"%s stood for the ReleasePlan %s until %s, and that is over: %s", s.Author, s.Name, s.ExpiresAt.UTC().Format(time.RFC3339), f.anew()))
 }
 
 func (f *Facts) changed(format string, args ...any) Verdict {

@@ -80,6 +80,11 @@ func TestBehind(t *testing.T) {
 			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "bob", wantSource: approvalv1alpha1.SourceStanding,
 			wantMessage: "bob does not stand for the ReleasePlan to-prod any more: let somebody accept the plan as it is now, then create the Release anew",
 		},
+		"an automated Release whose plan's author has given his word for a shorter time since": {
+			facts:      release(automated, func(f *Facts) { f.StandingNow = plan(by("bob"), until(now)) }),
+			wantReason: approvalv1alpha1.ReasonStandingExpired, wantWho: "bob", wantSource: approvalv1alpha1.SourceStanding,
+			wantMessage: "bob stood for the ReleasePlan to-prod until " + now.Format(time.RFC3339) + ", and that is over: let somebody accept the plan as it is now, then create the Release anew",
+		},
 		"an automated Release that names somebody for whom the plan does not speak": {
 			facts:      release(automated, func(f *Facts) { f.Standing = plan(by("ceo")) }),
 			wantReason: approvalv1alpha1.ReasonStandingChanged, wantWho: "ceo", wantSource: approvalv1alpha1.SourceStanding,
