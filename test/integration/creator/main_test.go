@@ -191,9 +191,9 @@ func acts(ctx context.Context, c *env.Cluster) error {
 		if !apierrors.IsInvalid(err) {
 			return false, nil
 		}
-		for _, object := range kinds(metav1.NamespaceDefault, "ready") {
+		for name, object := range kinds(metav1.NamespaceDefault, "ready") {
 			if err := admin.Create(ctx, object, client.DryRunAll); err != nil || record(object)["created-by"] == "" {
-				return false, refusal(err)
+				return false, refusal(name, err)
 			}
 		}
 		return true, nil
@@ -201,9 +201,9 @@ func acts(ctx context.Context, c *env.Cluster) error {
 }
 
 // refusal is an error that waiting does not mend.
-func refusal(err error) error {
+func refusal(name string, err error) error {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package creator
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -118,42 +120,92 @@ func checkRequest(namespace, name string) *approvalv1alpha1.ResourceCheckRequest
 	}
 }
 
-// kinds has an object of every kind that the shipped selection names and a tenant may create.
+// decider is who may make checks and kinds of checks, and write the statuses that are guarded.
+const decider = "decider"
+
+// makers are who makes the objects of kinds(): alice those that tenants may make, and the decider the others.
+func (p *plane) makers(t *testing.T) (of func(object client.Object) (string, client.Client)) {
+	t.Helper()
+	alice, decides := p.user(t, "alice"), clientOf(t, p.acting(decider, "system:masters"))
+	return func(object client.Object) (string, client.Client) {
+		switch object.GetObjectKind().GroupVersionKind().Kind {
+		case "ApprovalRequest", "AttributionCheck", "CheckKind", "ScriptCheck", "TimeWindowCheck":
+			return decider, decides
+		default:
+			return "alice", alice
+		}
+	}
+}
+
+// kinds has an object of every kind that the shipped selection names, by the kind in small letters.
 func kinds(namespace, name string) map[string]client.Object {
+	all := map[string]client.Object{}
+	for _, object := range slices.Concat(workloads(namespace, name), ours(namespace, name)) {
+		all[strings.ToLower(object.GetObjectKind().GroupVersionKind().Kind)] = object
+	}
+	return all
+}
+
+// workloads are the kinds of others.
+func workloads(namespace, name string) []client.Object {
 	d, j := deployment(namespace, name, 0), job(namespace, name)
-	meta := d.ObjectMeta
-	connector := foreign("connectors.alaudadevops.io/v1alpha1", "Connector", namespace, name)
-	connector.Object["spec"] = map[string]any{"connectorClassName": "any", "address": "https://tool.example.com"}
-	plan := foreign("appstudio.redhat.com/v1alpha1", "ReleasePlan", namespace, name)
-	plan.Object["spec"] = map[string]any{"application": "shop"}
-	return map[string]client.Object{
-		"pod":        pod(namespace, name),
-		"deployment": d,
-		"replicaset": &appsv1.ReplicaSet{
+	meta, once := d.ObjectMeta, template()
+	return []client.Object{
+		d, j, pod(namespace, name),
+		run("PipelineRun", namespace, name), run("TaskRun", namespace, name), foreign("tekton.dev/v1beta1", "CustomRun", namespace, name),
+		&corev1.ReplicationController{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ReplicationController"}, ObjectMeta: meta,
+			Spec: corev1.ReplicationControllerSpec{Replicas: ptr.To(int32(0)), Selector: d.Spec.Selector.MatchLabels, Template: &once},
+		},
+		&appsv1.ReplicaSet{
 			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"}, ObjectMeta: meta,
 			Spec: appsv1.ReplicaSetSpec{Replicas: ptr.To(int32(0)), Selector: d.Spec.Selector, Template: template()},
 		},
-		"statefulset": &appsv1.StatefulSet{
+		&appsv1.StatefulSet{
 			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"}, ObjectMeta: meta,
 			Spec: appsv1.StatefulSetSpec{Replicas: ptr.To(int32(0)), Selector: d.Spec.Selector, Template: template()},
 		},
-		"daemonset": &appsv1.DaemonSet{
+		&appsv1.DaemonSet{
 			TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}, ObjectMeta: meta,
 			Spec: appsv1.DaemonSetSpec{Selector: d.Spec.Selector, Template: template()},
 		},
-		"job": j,
-		"cronjob": &batchv1.CronJob{
+		&batchv1.CronJob{
 			TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "CronJob"}, ObjectMeta: meta,
 			Spec: batchv1.CronJobSpec{Schedule: "0 0 1 1 *", Suspend: ptr.To(true), JobTemplate: batchv1.JobTemplateSpec{Spec: j.Spec}},
 		},
-		"pipelinerun": run("PipelineRun", namespace, name),
-		"taskrun":     run("TaskRun", namespace, name),
-		"customrun":   foreign("tekton.dev/v1beta1", "CustomRun", namespace, name),
-		"releaseplan": plan,
-		"connector":   connector,
-		"request":     checkRequest(namespace, name),
-		"plain":       plain(namespace, name),
 	}
+}
+
+// ours are the kinds of config/crd, and one without a spec. A CheckKind is of no namespace.
+func ours(namespace, name string) []client.Object {
+	connector := map[string]any{"apiVersion": "connectors.alaudadevops.io/v1alpha1", "kind": "Connector", "name": "any"}
+	approvers := []any{map[string]any{"type": "User", "name": "olga"}}
+	all := []client.Object{checkRequest(namespace, name), plain(namespace, name)}
+	for kind, spec := range map[string]map[string]any{
+		"approval.alaudadevops.io/v1alpha1 ApprovalRequest": {
+			"policies": []any{map[string]any{"name": "owners", "approvers": approvers, "numberOfApprovalsRequired": int64(1)}},
+		},
+		"approval.alaudadevops.io/v1alpha1 ApprovalResponse":  {"decision": "Approve", "requestRef": map[string]any{"name": "any"}},
+		"approval.alaudadevops.io/v1alpha1 AttributionCheck":  {},
+		"approval.alaudadevops.io/v1alpha1 CheckKind":         {"apiVersion": name + "." + namespace + ".example.com/v1", "kind": "SignOff"},
+		"approval.alaudadevops.io/v1alpha1 ResourceCheckRule": {"objectRef": connector, "checkTemplate": map[string]any{"apiVersion": "approval.alaudadevops.io/v1alpha1", "kind": "ScriptCheck"}},
+		"approval.alaudadevops.io/v1alpha1 ScriptCheck":       {"expression": "true"},
+		"approval.alaudadevops.io/v1alpha1 TimeWindowCheck":   {"windows": []any{map[string]any{"from": "09:00", "to": "17:00"}}},
+		"connectors.alaudadevops.io/v1alpha1 Connector":       {"connectorClassName": "any", "address": "https://tool.example.com"},
+		"appstudio.redhat.com/v1alpha1 Release":               {"releasePlan": "any", "snapshot": "any"},
+		"appstudio.redhat.com/v1alpha1 ReleasePlan":           {"application": "shop"},
+		"appstudio.redhat.com/v1alpha1 ReleasePlanAdmission":  {"applications": []any{"shop"}, "origin": namespace},
+		"appstudio.redhat.com/v1alpha1 ReleaseStrategy":       {},
+	} {
+		apiVersion, kind, _ := strings.Cut(kind, " ")
+		object := foreign(apiVersion, kind, namespace, name)
+		if kind == "CheckKind" {
+			object = foreign(apiVersion, kind, "", "signoff."+name+"."+namespace+".example.com")
+		}
+		object.Object["spec"] = spec
+		all = append(all, object)
+	}
+	return all
 }
 
 // names gives objects short valid names.
