@@ -1,4 +1,4 @@
-// Package pairing finds the ReleasePlanAdmission that lets the Releases of a ReleasePlan in. It is pure.
+// Package pairing finds the ReleasePlanAdmission that lets the Releases of a ReleasePlan in.
 package pairing
 
 import (
@@ -14,7 +14,7 @@ import (
 const maxNamed = 8
 
 // Find returns the one admission that lets the plan's Releases in, or nil and a sentence that says how to mend that.
-// admissions are all of the plan's target namespace.
+// admissions are Candidates, or all of the plan's target namespace. It is pure.
 func Find(words attribution.Vocabulary, plan *releasev1alpha1.ReleasePlan, admissions []releasev1alpha1.ReleasePlanAdmission) (found *releasev1alpha1.ReleasePlanAdmission, problem string) {
 	what := "the ReleasePlan " + plan.Namespace + "/" + plan.Name
 	if plan.Spec.Target == "" {
@@ -67,6 +67,18 @@ func lets(a *releasev1alpha1.ReleasePlanAdmission, plan *releasev1alpha1.Release
 	}
 	return plan.Spec.Application != "" && slices.Contains(a.Spec.Applications, plan.Spec.Application) ||
 		plan.Spec.ComponentGroup != "" && slices.Contains(a.Spec.ComponentGroups, plan.Spec.ComponentGroup)
+}
+
+// Means tells whether the plan names the admission, or releases what that lets in. Whether the two find each other is for
+// Find to say.
+func Means(words attribution.Vocabulary, plan *releasev1alpha1.ReleasePlan, a *releasev1alpha1.ReleasePlanAdmission) bool {
+	if plan.Spec.Target != a.Namespace {
+		return false
+	}
+	if name := plan.Labels[words.AdmissionLabel]; name != "" {
+		return name == a.Name
+	}
+	return lets(a, plan)
 }
 
 // Blocked tells whether the admission lets nothing through for now.

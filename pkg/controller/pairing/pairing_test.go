@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
@@ -106,4 +108,68 @@ func TestBlocked(t *testing.T) {
 		a.Labels = map[string]string{words.BlockReleasesLabel: value}
 		assert.Equal(t, want, Blocked(words, &a), value)
 	}
+}
+
+// Whatever Find says of all admissions, it says of the candidates.
+func TestCandidatesAreAllThatMatters(t *testing.T) {
+	words := attribution.Default()
+	app := func(name string) func(*releasev1alpha1.ReleasePlanAdmission) {
+		return func(a *releasev1alpha1.ReleasePlanAdmission) { a.Spec.Applications = []string{name} }
+	}
+	groups := func(a *releasev1alpha1.ReleasePlanAdmission) { a.Spec.ComponentGroups = []string{"web"} }
+	elsewhere := admission("e")
+	elsewhere.Namespace = "other"
+	all := []releasev1alpha1.ReleasePlanAdmission{
+		admission("a"), admission("b", app("both"), groups), admission("c", otherOrigin, app("alone")), admission("d", otherOrigin), admission("x", app("web")),
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, releasev1alpha1.AddToScheme(scheme))
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&releasev1alpha1.ReleasePlanAdmission{}, "keys", Keys).WithObjects(&elsewhere)
+	for i := range all {
+		builder = builder.WithObjects(all[i].DeepCopy())
+	}
+	reader := builder.Build()
+	released := func(application, group string) func(*releasev1alpha1.ReleasePlan) {
+		return func(p *releasev1alpha1.ReleasePlan) { p.Spec.Application, p.Spec.ComponentGroup = application, group }
+	}
+	labelled := func(name string) func(*releasev1alpha1.ReleasePlan) {
+		return func(p *releasev1alpha1.ReleasePlan) { p.Labels = map[string]string{words.AdmissionLabel: name} }
+	}
+	for name, tc := range map[string]struct {
+		plan *releasev1alpha1.ReleasePlan
+		want int
+	}{
+		"application":              {plan(), 1},
+		"group":                    {plan(released("", "web")), 1},
+		"both, by one admission":   {plan(released("both", "web")), 1},
+		"both, by two admissions":  {plan(released("shop", "web")), 2},
+		"of the same name":         {plan(released("web", "web")), 2},
+		"none":                     {plan(released("alone", "")), 0},
+		"nothing":                  {plan(released("", "")), 0},
+		"named":                    {plan(labelled("a")), 1},
+		"named, of another origin": {plan(labelled("d")), 1},
+		"named, but absent":        {plan(labelled("none")), 0},
+		"named in another target":  {plan(labelled("e")), 0},
+		"no target":                {plan(func(p *releasev1alpha1.ReleasePlan) { p.Spec.Target = "" }), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			some, err := Candidates(t.Context(), reader, "keys", words, tc.plan)
+			require.NoError(t, err)
+			assert.Len(t, some, tc.want)
+			found, problem := Find(words, tc.plan, some)
+			want, wantProblem := Find(words, tc.plan, all)
+			assert.Equal(t, wantProblem, problem)
+			if want != nil && assert.NotNil(t, found) {
+				assert.Equal(t, want.Name, found.Name)
+				assert.True(t, Means(words, tc.plan, found))
+			}
+			for i := range some {
+				assert.True(t, Means(words, tc.plan, &some[i]))
+			}
+		})
+	}
+	some, err := Candidates(t.Context(), reader, "", words, plan())
+	require.NoError(t, err)
+	assert.Len(t, some, len(all), "without an index, one that is not known might be there")
+	assert.False(t, Means(words, plan(), &elsewhere))
 }

@@ -63,7 +63,7 @@ func (c *Controller) ensureRule(ctx context.Context, f *facts, s *step) error {
 		return nil
 	case live.DeletionTimestamp != nil:
 		s.again = retryRefused
-	case !asWanted(live, f.plan):
+	case !asWanted(live, f.plan) || !ownedBy(live, f.plan):
 		live.Spec, live.OwnerReferences = want.Spec, owners(live.OwnerReferences, want.OwnerReferences[0])
 		err = client.IgnoreNotFound(c.client.Update(ctx, live, status.FieldOwner))
 	}
@@ -84,11 +84,12 @@ func (s *step) ruleRefused(f *facts, rule *approvalv1alpha1.ResourceCheckRule, e
 	return fmt.Errorf("%s: %w", why, err)
 }
 
-// owners keeps other owners, and has the plan once.
+// owners keeps other owners, and has the plan once. ReleasePlans that had its name before are dropped, or the garbage
+// collector may take the rule for theirs, and everything would be asked again.
 func owners(have []metav1.OwnerReference, plan metav1.OwnerReference) []metav1.OwnerReference {
 	kept := []metav1.OwnerReference{plan}
 	for _, owner := range have {
-		if owner.UID != plan.UID {
+		if owner.UID != plan.UID && !otherPlan(owner, plan.UID) {
 			kept = append(kept, owner)
 		}
 	}

@@ -11,12 +11,10 @@ package release
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +22,7 @@ import (
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
 	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 )
@@ -33,6 +32,9 @@ const name = "release"
 
 // workers is how many Releases are looked at at once: each mostly waits for the API server.
 const workers = 8
+
+// stepTimeout bounds one step of one Release, so that an API server that hangs does not keep the workers.
+const stepTimeout = 30 * time.Second
 
 // Guard says whether the admission policies that everything rests on are in force.
 type Guard interface {
@@ -73,55 +75,31 @@ type Controller struct {
 	recorder events.EventRecorder
 	options  Options
 	queue    queue.Holder
-	told     told
+	told     announce.Told
+	// begun is since when this replica leads.
+	begun time.Time
 }
 
 // New returns a Controller.
 func New(d Dependencies, o Options) *Controller {
 	return &Controller{
 		clock: d.Clock, client: d.Client, live: d.Live, mapper: d.Mapper, guard: d.Guard, since: d.Since, recorder: d.Recorder, options: o,
-		told: told{reasons: map[types.UID]string{}},
 	}
-}
-
-// told remembers what was said about Releases whose status is another product's.
-type told struct {
-	mu      sync.Mutex
-	reasons map[types.UID]string
-}
-
-// say tells whether this is news.
-func (t *told) say(uid types.UID, reason string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	news := t.reasons[uid] != reason
-	t.reasons[uid] = reason
-	return news
-}
-
-func (t *told) last(uid types.UID) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.reasons[uid]
-}
-
-func (t *told) forget(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.reasons, uid)
 }
 
 // Reconcile takes the next step of a Release.
 func (c *Controller) Reconcile(ctx context.Context, release *releasev1alpha1.Release) (ctrl.Result, error) {
 	if release.DeletionTimestamp != nil || finished(&release.Status) {
-		c.told.forget(release.UID)
+		c.told.Forget(release.UID)
 		return ctrl.Result{}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
 	request, err := c.requestOf(ctx, release)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	f, err := observer{c, c.client}.observe(ctx, release, request)
+	f, err := c.fromCache().observe(ctx, release, request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -147,7 +125,7 @@ func (c *Controller) confirm(ctx context.Context, seen *releasev1alpha1.Release,
 	if release.UID != seen.UID || release.ResourceVersion != seen.ResourceVersion {
 		return nil, nil, false, nil
 	}
-	f, err := observer{c, c.live}.observe(ctx, release, request)
+	f, err := c.fromServer().observe(ctx, release, request)
 	if err != nil {
 		return nil, nil, false, err
 	}

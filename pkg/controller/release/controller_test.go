@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
+	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
@@ -56,10 +59,9 @@ type world struct {
 func newWorld(t *testing.T, changes ...change) *world {
 	t.Helper()
 	f := newFacts(changes...)
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
-	crd.SetName(releaseCRD)
-	crd.SetLabels(map[string]string{partOf: product})
+	crd := definition.New()
+	crd.SetName(releasev1alpha1.DefinitionReleases)
+	crd.SetLabels(map[string]string{releasev1alpha1.LabelPartOf: releasev1alpha1.PartOf})
 	if f.foreign {
 		crd.SetLabels(nil)
 	}
@@ -78,12 +80,14 @@ func newWorld(t *testing.T, changes ...change) *world {
 	for _, kind := range []schema.GroupVersionKind{runKind, pipelineKind} {
 		mapper.Add(kind, apimeta.RESTScopeNamespace)
 	}
-	mapper.Add(crdKind, apimeta.RESTScopeRoot)
+	mapper.Add(definition.Kind, apimeta.RESTScopeRoot)
 	w := &world{t: t, clock: testingclock.NewFakeClock(now), guard: &guard{}, events: events.NewFakeRecorder(100), fails: map[string]error{}}
 	objects := []client.Object{f.release, f.plan, &f.admissions[0], crd, pipeline}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithRESTMapper(mapper).WithObjects(objects...).
 		WithStatusSubresource(&releasev1alpha1.Release{}, &approvalv1alpha1.ResourceCheckRequest{}, &approvalv1alpha1.AttributionCheck{}).
 		WithIndex(&approvalv1alpha1.ResourceCheckRequest{}, indexAsked, askedFor).
+		WithIndex(&approvalv1alpha1.ResourceCheckRule{}, indexRule, guarding).
+		WithIndex(&releasev1alpha1.ReleasePlanAdmission{}, indexAdmission, pairing.Keys).
 		WithInterceptorFuncs(interceptor.Funcs{Create: w.create})
 	for name, extract := range map[string]func(*releasev1alpha1.Release) string{
 		indexPlan: func(r *releasev1alpha1.Release) string { return r.Namespace + "/" + r.Spec.ReleasePlan }, indexRun: runOf,
@@ -359,6 +363,47 @@ func TestDecisiveStepsRestOnTheAPIServer(t *testing.T) {
 	assert.Nil(t, w.run(), "the Release is gone")
 }
 
+func TestARuleThatTheCacheHasNotSeenIsAsked(t *testing.T) {
+	w := newWorld(t).asked().grant()
+	f := newFacts(people("", ""))
+	rule := f.rules[1].DeepCopy()
+	require.NoError(t, w.client.Create(t.Context(), rule))
+	rule.UID, rule.Generation = "owners", 1
+	require.NoError(t, w.client.Update(t.Context(), rule))
+	w.ctrl.client = interceptor.NewClient(w.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		err := c.List(ctx, list, options...)
+		if rules, ok := list.(*approvalv1alpha1.ResourceCheckRuleList); ok {
+			rules.Items = slices.DeleteFunc(rules.Items, func(r approvalv1alpha1.ResourceCheckRule) bool { return r.Name == rule.Name })
+		}
+		return err
+	}})
+	assert.Contains(t, w.validated(), "Unknown ")
+	assert.Nil(t, w.run())
+}
+
+func TestTheRuleOfAPlanThatWasMadeAnewChangesItsOwner(t *testing.T) {
+	w := newWorld(t).asked().grant()
+	rule := &approvalv1alpha1.ResourceCheckRule{}
+	key := client.ObjectKey{Namespace: "tenant", Name: "attribution-prod"}
+	require.NoError(t, w.client.Get(t.Context(), key, rule))
+	mine, generation := rule.OwnerReferences[0], rule.Generation
+	dead := mine
+	dead.UID = "dead"
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}
+	for name, have := range map[string][]metav1.OwnerReference{
+		"the dead one's": {dead, other}, "both": {dead, mine, other}, "nobody's plan": {other},
+	} {
+		require.NoError(t, w.client.Get(t.Context(), key, rule))
+		rule.OwnerReferences = have
+		require.NoError(t, w.client.Update(t.Context(), rule))
+		assert.Contains(t, w.validated(), "is being put in its place", name)
+		require.NoError(t, w.client.Get(t.Context(), key, rule))
+		assert.Equal(t, []metav1.OwnerReference{mine, other}, rule.OwnerReferences, name)
+	}
+	assert.Equal(t, generation, rule.Generation, "what was answered by the rule stays")
+	assert.Contains(t, w.validated(), "True Succeeded")
+}
+
 func TestTheStandingAuthorIsCopied(t *testing.T) {
 	w := newWorld(t, automatedBy(ci, nil))
 	w.validated()
@@ -391,6 +436,59 @@ func TestOfAnotherProduct(t *testing.T) {
 	w.ctrl.forget(t.Context(), event.DeleteEvent{Object: w.release()}, nil)
 	advise()
 	assert.Len(t, w.told(), 1)
+
+	w.ctrl.forget(t.Context(), event.DeleteEvent{Object: w.release()}, nil)
+	w.ctrl.begun = now
+	advise()
+	assert.Empty(t, w.told(), "who led before has said so")
+}
+
+func TestWhatWasSaidBeforeARestart(t *testing.T) {
+	request := func(change func(*approvalv1alpha1.ResourceCheckRequestStatus)) *facts {
+		f := newFacts()
+		f.request.Status = approvalv1alpha1.ResourceCheckRequestStatus{}
+		change(&f.request.Status)
+		return f
+	}
+	later := metav1.NewTime(now)
+	for name, tc := range map[string]struct {
+		facts *facts
+		want  bool
+	}{
+		"nothing, before it was asked": {newFacts(func(f *facts) { f.request = nil }), false},
+		"that it waits":                {request(func(*approvalv1alpha1.ResourceCheckRequestStatus) {}), true},
+		"not that it was granted since": {request(func(s *approvalv1alpha1.ResourceCheckRequestStatus) {
+			s.Validity = &approvalv1alpha1.Validity{NotBefore: later}
+		}), false},
+		"not that it ended since": {request(func(s *approvalv1alpha1.ResourceCheckRequestStatus) {
+			s.Validity, s.Ended = &approvalv1alpha1.Validity{NotBefore: askedAt}, &approvalv1alpha1.Ended{At: later}
+		}), false},
+	} {
+		assert.Equal(t, tc.want, tc.facts.askedBefore(now), name)
+	}
+}
+
+func TestAStepIsBounded(t *testing.T) {
+	w := newWorld(t)
+	var bounded bool
+	w.ctrl.client = interceptor.NewClient(w.client, interceptor.Funcs{List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+		_, bounded = ctx.Deadline()
+		return errors.New("away")
+	}})
+	_, err := w.ctrl.Reconcile(t.Context(), w.release())
+	require.ErrorContains(t, err, "away")
+	assert.True(t, bounded)
+}
+
+func TestTheCacheIsAskedByIndex(t *testing.T) {
+	w := newWorld(t).asked()
+	w.ctrl.client = interceptor.NewClient(w.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		given := (&client.ListOptions{}).ApplyOptions(options)
+		assert.NotNil(t, given.FieldSelector, "%T", list)
+		assert.True(t, *given.UnsafeDisableDeepCopy, "%T", list)
+		return c.List(ctx, list, options...)
+	}})
+	assert.Contains(t, w.validated(), "has been received")
 }
 
 func TestDeletedReleasesAreLeftAlone(t *testing.T) {
@@ -409,7 +507,7 @@ func TestWhatBringsAReleaseBack(t *testing.T) {
 	f := newFacts()
 	other := f.rules[0].DeepCopy()
 	other.Spec.ObjectRef.Kind = "Connector"
-	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: releaseCRD}}
+	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: releasev1alpha1.DefinitionReleases}}
 	forRun := f.request.DeepCopy()
 	forRun.Spec.Context.Resource.Kind = "PipelineRun"
 	check, past := f.check.DeepCopy(), f.check.DeepCopy()

@@ -26,7 +26,7 @@ type facts struct {
 	release *releasev1alpha1.Release
 	// plan is what has the name that the Release gives; nil if nothing has.
 	plan *releasev1alpha1.ReleasePlan
-	// admissions are all of the plan's target namespace.
+	// admissions are those of the plan's target namespace that the plan may mean, or all of them.
 	admissions []releasev1alpha1.ReleasePlanAdmission
 	// strategy is the one that the admission names, where the vocabulary has strategies; nil if there is none.
 	strategy *releasev1alpha1.ReleaseStrategy

@@ -10,11 +10,13 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
 )
 
@@ -22,7 +24,13 @@ import (
 type observer struct {
 	*Controller
 	client.Reader
+	// indexed tells that the reader is the cache, whose objects are shared and must not be changed.
+	indexed bool
 }
+
+func (c *Controller) fromCache() observer { return observer{c, c.client, true} }
+
+func (c *Controller) fromServer() observer { return observer{c, c.live, false} }
 
 // observe collects what the next step follows from. request is a name under which the Release's request may be found; the
 // status may know another.
@@ -53,12 +61,11 @@ func (o observer) observe(ctx context.Context, release *releasev1alpha1.Release,
 
 // product tells whose kinds these are.
 func (o observer) product(ctx context.Context, f *facts) error {
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
-	if err := o.client.Get(ctx, client.ObjectKey{Name: releaseCRD}, crd); err != nil {
+	ours, err := definition.OursIn(ctx, o.client, releasev1alpha1.DefinitionReleases)
+	if err != nil {
 		return fmt.Errorf("it cannot be told whose kind Release is: %w", err)
 	}
-	f.foreign = crd.Labels[partOf] != product
+	f.foreign = !ours
 	return nil
 }
 
@@ -92,14 +99,8 @@ func (o observer) run(ctx context.Context, f *facts) error {
 
 // question looks at the rules of the plan and what was asked by them.
 func (o observer) question(ctx context.Context, f *facts, request string) error {
-	var rules approvalv1alpha1.ResourceCheckRuleList
-	if err := o.List(ctx, &rules, client.InNamespace(f.plan.Namespace)); err != nil {
-		return fmt.Errorf("the rules of the plan cannot be listed: %w", err)
-	}
-	for i := range rules.Items {
-		if guards(&rules.Items[i], f.plan.Name) {
-			f.rules = append(f.rules, rules.Items[i])
-		}
+	if err := o.rules(ctx, f); err != nil {
+		return err
 	}
 	for _, name := range []string{f.release.Status.Request, request} {
 		if err := o.request(ctx, f, name); err != nil {
@@ -107,6 +108,25 @@ func (o observer) question(ctx context.Context, f *facts, request string) error 
 		}
 	}
 	return o.check(ctx, f)
+}
+
+// rules are those that guard the plan. The API server has no index, and yet must list them before a run starts: a rule that
+// was added a moment ago must be asked, too, and reading those that the cache knows would not show it.
+func (o observer) rules(ctx context.Context, f *facts) error {
+	options := []client.ListOption{client.InNamespace(f.plan.Namespace)}
+	if o.indexed {
+		options = append(options, client.MatchingFields{indexRule: f.plan.Name}, client.UnsafeDisableDeepCopy)
+	}
+	var rules approvalv1alpha1.ResourceCheckRuleList
+	if err := o.List(ctx, &rules, options...); err != nil {
+		return fmt.Errorf("the rules of the plan cannot be listed: %w", err)
+	}
+	for i := range rules.Items {
+		if guards(&rules.Items[i], f.plan.Name) {
+			f.rules = append(f.rules, rules.Items[i])
+		}
+	}
+	return nil
 }
 
 func (o observer) request(ctx context.Context, f *facts, name string) error {
@@ -128,7 +148,7 @@ func (o observer) check(ctx context.Context, f *facts) error {
 		return nil
 	}
 	ref := checkOf(f.request, ruleName(f.plan.Name))
-	if ref == nil || groupKind(ref.APIVersion, ref.Kind) != groupKind(approvalv1alpha1.GroupVersion.String(), kindAttributionCheck) {
+	if ref == nil || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() != checkKind {
 		return nil
 	}
 	check := &approvalv1alpha1.AttributionCheck{}
@@ -141,14 +161,14 @@ func (o observer) check(ctx context.Context, f *facts) error {
 
 // target looks at where the Release goes.
 func (o observer) target(ctx context.Context, f *facts) error {
-	if f.plan.Spec.Target == "" {
-		return nil
+	index := ""
+	if o.indexed {
+		index = indexAdmission
 	}
-	var admissions releasev1alpha1.ReleasePlanAdmissionList
-	if err := o.List(ctx, &admissions, client.InNamespace(f.plan.Spec.Target)); err != nil {
-		return fmt.Errorf("the ReleasePlanAdmissions of namespace %s cannot be listed: %w", f.plan.Spec.Target, err)
+	var err error
+	if f.admissions, err = pairing.Candidates(ctx, o, index, f.words, f.plan); err != nil {
+		return err
 	}
-	f.admissions = admissions.Items
 	admission, _ := pairing.Find(f.words, f.plan, f.admissions)
 	if admission == nil {
 		return nil

@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
@@ -25,7 +27,7 @@ const (
 	hashLength = 10
 )
 
-var planKind = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan).GroupKind()
+var checkKind = approvalv1alpha1.GroupVersion.WithKind(kindAttributionCheck).GroupKind()
 
 // ruleName is the name of the plan's attribution rule.
 func ruleName(plan string) string {
@@ -75,18 +77,26 @@ func asWanted(rule *approvalv1alpha1.ResourceCheckRule, plan *releasev1alpha1.Re
 	want := wantedRule(plan)
 	template := &rule.Spec.CheckTemplate
 	return rule.Name == want.Name && guards(rule, plan.Name) && rule.Spec.When == nil && rule.Spec.Grant == nil && template.Metadata == nil &&
-		groupKind(template.APIVersion, template.Kind) == groupKind(want.Spec.CheckTemplate.APIVersion, kindAttributionCheck) &&
+		schema.FromAPIVersionAndKind(template.APIVersion, template.Kind).GroupKind() == checkKind &&
 		sameJSON(template.Spec.Raw, want.Spec.CheckTemplate.Spec.Raw)
 }
 
 // guards tells whether the rule is for the plan with this name in its namespace.
 func guards(rule *approvalv1alpha1.ResourceCheckRule, plan string) bool {
 	ref := &rule.Spec.ObjectRef
-	return ref.Name == plan && groupKind(ref.APIVersion, ref.Kind) == planKind
+	return ref.Name == plan && ref.GroupKind() == releasev1alpha1.GroupKindReleasePlan
 }
 
-func groupKind(apiVersion, kind string) schema.GroupKind {
-	return schema.FromAPIVersionAndKind(apiVersion, kind).GroupKind()
+// ownedBy tells whether the rule goes when the plan goes, and not sooner: the rule of a plan that was deleted goes with that
+// one, although another has taken its name.
+func ownedBy(rule *approvalv1alpha1.ResourceCheckRule, plan *releasev1alpha1.ReleasePlan) bool {
+	return slices.ContainsFunc(rule.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == plan.UID }) &&
+		!slices.ContainsFunc(rule.OwnerReferences, func(owner metav1.OwnerReference) bool { return otherPlan(owner, plan.UID) })
+}
+
+// otherPlan tells whether an owner is a ReleasePlan that is gone: there is one with a name.
+func otherPlan(owner metav1.OwnerReference, plan types.UID) bool {
+	return owner.UID != plan && schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind() == releasev1alpha1.GroupKindReleasePlan
 }
 
 func sameJSON(a, b []byte) bool {
@@ -97,7 +107,7 @@ func sameJSON(a, b []byte) bool {
 // attributionRule is the plan's attribution rule as it should be; nil if it is not.
 func (f *facts) attributionRule() *approvalv1alpha1.ResourceCheckRule {
 	for i := range f.rules {
-		if asWanted(&f.rules[i], f.plan) && f.rules[i].DeletionTimestamp == nil {
+		if asWanted(&f.rules[i], f.plan) && ownedBy(&f.rules[i], f.plan) && f.rules[i].DeletionTimestamp == nil {
 			return &f.rules[i]
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,7 +16,9 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/controller/late"
+	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
 	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
@@ -31,24 +32,15 @@ const (
 	indexRun     = "release.run"
 	indexGoingOn = "release.goingOn"
 	indexAsked   = "release.asked"
-)
-
-// Whose kind Release is stands in a label of its CRD.
-const (
-	releaseCRD = "releases.appstudio.redhat.com"
-	partOf     = "app.kubernetes.io/part-of"
-	product    = "countersign"
-)
-
-var (
-	crdKind     = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
-	releaseKind = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindRelease).GroupKind()
+	// indexRule finds the rules that guard a plan by its name, and indexAdmission admissions by what they let in.
+	indexRule      = "release.rule"
+	indexAdmission = "release.admission"
 )
 
 // kinds are those that are watched, and may be installed later or never.
 func kinds() []schema.GroupKind {
 	return []schema.GroupKind{
-		releaseKind, planKind, releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlanAdmission).GroupKind(),
+		releasev1alpha1.GroupKindRelease, releasev1alpha1.GroupKindReleasePlan, releasev1alpha1.GroupKindReleasePlanAdmission,
 	}
 }
 
@@ -56,8 +48,12 @@ func kinds() []schema.GroupKind {
 // cache, with RunChanged. It must be called before the guard starts.
 func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	c.guard.OnChange(c.guardChanged)
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &approvalv1alpha1.ResourceCheckRequest{}, indexAsked, askedFor); err != nil {
+	indexer := mgr.GetFieldIndexer()
+	if err := indexer.IndexField(ctx, &approvalv1alpha1.ResourceCheckRequest{}, indexAsked, askedFor); err != nil {
 		return fmt.Errorf("the index %s cannot be made: %w", indexAsked, err)
+	}
+	if err := indexer.IndexField(ctx, &approvalv1alpha1.ResourceCheckRule{}, indexRule, guarding); err != nil {
+		return fmt.Errorf("the index %s cannot be made: %w", indexRule, err)
 	}
 	return late.Register(mgr, c.clock, kinds(), func(ctx context.Context) error { return c.begin(ctx, mgr) })
 }
@@ -66,23 +62,25 @@ func (c *Controller) begin(ctx context.Context, mgr ctrl.Manager) error {
 	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	crds := &metav1.PartialObjectMetadata{}
-	crds.SetGroupVersionKind(crdKind)
+	c.begun = c.clock.Now()
 	return builder.ControllerManagedBy(mgr).Named(name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		For(&releasev1alpha1.Release{}).
 		Watches(&releasev1alpha1.Release{}, handler.Funcs{DeleteFunc: c.forget}).
-		Watches(&releasev1alpha1.ReleasePlan{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfPlan)).
-		Watches(&releasev1alpha1.ReleasePlanAdmission{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfAdmission)).
+		Watches(&releasev1alpha1.ReleasePlan{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfPlan), builder.WithPredicates(queue.Meant())).
+		Watches(&releasev1alpha1.ReleasePlanAdmission{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfAdmission), builder.WithPredicates(queue.Meant())).
 		Watches(&approvalv1alpha1.ResourceCheckRule{}, handler.EnqueueRequestsFromMapFunc(c.releasesOfRule)).
 		Watches(&approvalv1alpha1.ResourceCheckRequest{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfRequest)).
 		Watches(&approvalv1alpha1.AttributionCheck{}, handler.EnqueueRequestsFromMapFunc(c.releaseOfCheck)).
-		Watches(crds, handler.EnqueueRequestsFromMapFunc(c.releasesOfCRD), builder.OnlyMetadata).
+		Watches(definition.New(), handler.EnqueueRequestsFromMapFunc(c.releasesOfCRD), builder.OnlyMetadata).
 		WatchesRawSource(source.Func(c.queue.Hold)).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), c))
 }
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &releasev1alpha1.ReleasePlanAdmission{}, indexAdmission, pairing.Keys); err != nil {
+		return fmt.Errorf("the index %s cannot be made: %w", indexAdmission, err)
+	}
 	for name, extract := range map[string]func(*releasev1alpha1.Release) string{
 		indexPlan:    func(r *releasev1alpha1.Release) string { return r.Namespace + "/" + r.Spec.ReleasePlan },
 		indexTarget:  func(r *releasev1alpha1.Release) string { return r.Status.Target },
@@ -117,14 +115,19 @@ func runOf(r *releasev1alpha1.Release) string {
 // askedFor finds requests by the UID of the Release that they were made for.
 func askedFor(obj client.Object) []string {
 	r, ok := obj.(*approvalv1alpha1.ResourceCheckRequest)
-	if !ok || r.Spec.Context.Resource == nil || !isRelease(r.Spec.Context.Resource) {
+	if !ok || r.Spec.Context.Resource == nil || r.Spec.Context.Resource.GroupKind() != releasev1alpha1.GroupKindRelease {
 		return nil
 	}
 	return []string{string(r.Spec.Context.Resource.UID)}
 }
 
-func isRelease(ref *approvalv1alpha1.ObjectReference) bool {
-	return groupKind(ref.APIVersion, ref.Kind) == releaseKind
+// guarding finds rules by the name of the plan that they guard.
+func guarding(obj client.Object) []string {
+	rule, ok := obj.(*approvalv1alpha1.ResourceCheckRule)
+	if !ok || !guards(rule, rule.Spec.ObjectRef.Name) {
+		return nil
+	}
+	return []string{rule.Spec.ObjectRef.Name}
 }
 
 // requestOf is the name of the request that this controller made for the Release, as far as the cache has it: the one that
@@ -185,7 +188,7 @@ func (c *Controller) releasesOfRule(ctx context.Context, obj client.Object) []re
 
 func (c *Controller) releaseOfRequest(_ context.Context, obj client.Object) []reconcile.Request {
 	request, ok := obj.(*approvalv1alpha1.ResourceCheckRequest)
-	if !ok || request.Spec.Context.Resource == nil || !isRelease(request.Spec.Context.Resource) {
+	if !ok || request.Spec.Context.Resource == nil || request.Spec.Context.Resource.GroupKind() != releasev1alpha1.GroupKindRelease {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: request.Namespace, Name: request.Spec.Context.Resource.Name}}}
@@ -205,14 +208,14 @@ func (c *Controller) releaseOfCheck(ctx context.Context, obj client.Object) []re
 }
 
 func (c *Controller) releasesOfCRD(ctx context.Context, obj client.Object) []reconcile.Request {
-	if obj.GetName() != releaseCRD {
+	if obj.GetName() != releasev1alpha1.DefinitionReleases {
 		return nil
 	}
 	return c.releasesBy(ctx, indexGoingOn, "true")
 }
 
 func (c *Controller) forget(_ context.Context, e event.DeleteEvent, _ queue.Queue) {
-	c.told.forget(e.Object.GetUID())
+	c.told.Forget(e.Object.GetUID())
 }
 
 // guardChanged looks at every Release that goes on: policies change rarely.
