@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -136,23 +137,35 @@ func TestS5_WebhooksThatWriteTheRecordAreGuarded(t *testing.T) {
 	}
 }
 
-// A cluster of its own: the selection is for everybody.
+// Clusters of their own: the selection is for everybody.
 func TestS5_AWiderSelectionIsGuardedAndANarrowerOneIsNot(t *testing.T) {
-	p := &plane{name: "widened"}
-	require.NoError(t, p.start(t.Context()))
-	t.Cleanup(func() { assert.NoError(t, p.Stop()) })
+	for name, tc := range map[string]struct {
+		p      *plane
+		narrow func(t *testing.T, admin client.Client)
+	}{
+		"policy":  {&plane{name: "widened"}, narrowBinding},
+		"webhook": {&plane{name: "widened webhooks", byWebhook: true}, narrowWebhook},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, tc.p.start(t.Context()))
+			t.Cleanup(func() { assert.NoError(t, tc.p.Stop()) })
+			widens(t, tc.p, tc.narrow)
+		})
+	}
+}
+
+func widens(t *testing.T, p *plane, narrow func(*testing.T, client.Client)) {
 	admin, g := p.admin(t), p.guard(t)
 	g.awaitGuarded(t, true)
 	began := g.awaitEpoch(t, time.Time{})
 	namespace := p.namespace(t)
-	alice := p.user(t, "alice")
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "before", Annotations: forged()}}
-	require.NoError(t, alice.Create(t.Context(), configMap))
+	require.NoError(t, p.user(t, "alice").Create(t.Context(), configMap))
 	assert.Equal(t, "olga", record(configMap)["changed-by"], "it is not selected: anybody may write what he likes")
 	assert.False(t, g.watcher.Records(schema.GroupResource{Resource: "configmaps"}))
 
 	awaitNextSecond(t, p, began)
-	require.NoError(t, p.widen(t))
+	p.widen(t)
 	g.awaitGuarded(t, true)
 	eventually(t, func(context.Context) error {
 		if !g.watcher.Records(schema.GroupResource{Resource: "configmaps"}) {
@@ -165,30 +178,80 @@ func TestS5_AWiderSelectionIsGuardedAndANarrowerOneIsNot(t *testing.T) {
 
 	t.Run("everything has a record", func(t *testing.T) { everythingHasARecord(t, p, namespace) })
 	t.Run("the kinds without spec that everybody has", func(t *testing.T) { contentOfBuiltins(t, p, namespace) })
+	t.Run("what was recorded before is", func(t *testing.T) {
+		object := run("TaskRun", namespace, "run")
+		object.SetAnnotations(forged())
+		require.NoError(t, p.user(t, "alice").Create(t.Context(), object))
+		assert.Equal(t, createdBy("alice"), record(reread(t, p, object)))
+	})
 	t.Run("reviews and leases are left alone", func(t *testing.T) { othersWork(t, p) })
+	if p.byWebhook {
+		t.Run("what is needed to come back is left alone", func(t *testing.T) { comesBack(t, p, namespace) })
+	}
 	t.Run("narrowed", func(t *testing.T) {
-		binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policies.CreatorRecord}}
-		require.NoError(t, admin.Patch(t.Context(), binding, client.RawPatch("application/merge-patch+json",
-			[]byte(`{"spec":{"matchResources":{"objectSelector":{"matchLabels":{"recorded":"yes"}}}}}`))))
+		narrow(t, admin)
 		assert.Contains(t, g.awaitGuarded(t, false), "leaves out objects that the shipped one selects")
 		assert.Zero(t, g.epoch.Since())
 	})
 }
 
-// widen applies the one line of a kustomization, and returns when it acts.
-func (p *plane) widen(t *testing.T) error {
+func narrowBinding(t *testing.T, admin client.Client) {
 	t.Helper()
-	manifests, err := built("creators-everywhere")
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policies.CreatorRecord}}
+	require.NoError(t, admin.Patch(t.Context(), binding, client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"matchResources":{"objectSelector":{"matchLabels":{"recorded":"yes"}}}}}`))))
+}
+
+func narrowWebhook(t *testing.T, admin client.Client) {
+	t.Helper()
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: policies.CreatorRecord}}
+	require.NoError(t, admin.Patch(t.Context(), configuration, client.RawPatch(types.JSONPatchType,
+		[]byte(`[{"op":"remove","path":"/webhooks/1/rules/0"}]`))))
+}
+
+// comesBack shows what works while webhooks that are asked about everything do not answer, and what does not.
+func comesBack(t *testing.T, p *plane, namespace string) {
+	admin, apiServer := p.admin(t), clientOf(t, p.acting("system:apiserver", "system:masters"))
+	p.webhooks.interrupt(true)
+	t.Cleanup(func() { p.webhooks.interrupt(false) })
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "role"}}
+	ofOurs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "epoch"}}
+	ofTenants := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "unrecorded"}}
+	for name, write := range map[string]error{
+		"a tenant's":                          admin.Create(t.Context(), ofTenants.DeepCopy(), client.DryRunAll),
+		"a role":                              admin.Create(t.Context(), role.DeepCopy(), client.DryRunAll),
+		"a pod in the name of the API server": apiServer.Create(t.Context(), pod(namespace, "unrecorded"), client.DryRunAll),
+	} {
+		assert.ErrorContains(t, write, "failed calling webhook", name)
+	}
+	assert.NoError(t, admin.Create(t.Context(), ofOurs, client.DryRunAll), "the controller starts")
+	assert.NoError(t, apiServer.Create(t.Context(), role, client.DryRunAll), "the API server starts")
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: policies.CreatorRecord}}
+	assert.NoError(t, admin.Delete(t.Context(), configuration, client.DryRunAll), "an administrator gets out")
+	othersWork(t, p)
+}
+
+// widen applies the lines of a kustomization, and returns when they act.
+func (p *plane) widen(t *testing.T) {
+	t.Helper()
+	manifests, err := built(p.components("creators-everywhere")...)
 	require.NoError(t, err)
 	require.NoError(t, p.Apply(t.Context(), p.Admin(), manifests))
 	eventually(t, func(ctx context.Context) error {
-		seen := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "seen"}}
+		seen := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "seen"}}
 		if err := p.admin(t).Create(ctx, seen, client.DryRunAll); err != nil || record(seen)["created-by"] == "" {
 			return fmt.Errorf("a ConfigMap has no record yet: %w", err)
 		}
 		return nil
 	})
-	return nil
+}
+
+// components are what the plane is installed with, and more.
+func (p *plane) components(more ...string) []string {
+	if p.byWebhook {
+		return append(more, "creator-webhook")
+	}
+	return more
 }
 
 func everythingHasARecord(t *testing.T, p *plane, namespace string) {

@@ -52,6 +52,8 @@ type plane struct {
 	*env.Cluster
 	name      string
 	byWebhook bool
+	// webhooks is the way to the webhooks, if there are any.
+	webhooks *way
 }
 
 // planes are shared by all tests.
@@ -105,11 +107,10 @@ func (p *plane) start(ctx context.Context) (err error) {
 	options := []env.Option{env.WithCRDs(crds...)}
 	if p.byWebhook {
 		const kind = "admissionregistration.k8s.io/v1/mutatingadmissionpolic"
-		options = append(options, env.WithSetup(serve), env.WithSetup(installed("creator-webhook")),
+		options = append(options, env.WithSetup(p.serve),
 			env.WithAPIServerArgs("--disable-admission-plugins=MutatingAdmissionPolicy", "--runtime-config="+kind+"ies=false,"+kind+"ybindings=false"))
-	} else {
-		options = append(options, env.WithSetup(installed()))
 	}
+	options = append(options, env.WithSetup(installed(p.components()...)))
 	p.Cluster, err = env.Start(ctx, options...)
 	return err
 }

@@ -186,8 +186,8 @@ func TestS9_WithoutWebhooksNothingUnrecordedIsMade(t *testing.T) {
 	alice, admin := p.user(t, "alice"), p.admin(t)
 	object := run("TaskRun", namespace, "run")
 	require.NoError(t, alice.Create(t.Context(), object))
-	webhooks.interrupt(true)
-	t.Cleanup(func() { webhooks.interrupt(false) })
+	p.webhooks.interrupt(true)
+	t.Cleanup(func() { p.webhooks.interrupt(false) })
 	for name, write := range map[string]error{
 		"pod":        alice.Create(t.Context(), pod(namespace, "pod")),
 		"deployment": alice.Create(t.Context(), deployment(namespace, "deployment", 0)),

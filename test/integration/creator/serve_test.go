@@ -12,9 +12,6 @@ import (
 	"github.com/AlaudaDevops/countersign/test/env/hooks"
 )
 
-// webhooks is the way to the webhooks.
-var webhooks = &way{}
-
 // way leads connections on, unless it is interrupted.
 type way struct {
 	to string
@@ -67,7 +64,7 @@ func (w *way) keep(both ...net.Conn) bool {
 }
 
 // serve runs the webhooks until the process ends, as the shipped identity with the shipped rights.
-func serve(ctx context.Context, c *env.Cluster) error {
+func (p *plane) serve(ctx context.Context, c *env.Cluster) error {
 	if err := c.ApplyFiles(ctx, c.Admin(), "../../../config/rbac", "../../../config/webhook/service.yaml"); err != nil {
 		return err
 	}
@@ -81,11 +78,11 @@ func serve(ctx context.Context, c *env.Cluster) error {
 	if err != nil {
 		return err
 	}
-	webhooks.to = address
+	p.webhooks = &way{to: address}
 	relay, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	go webhooks.serve(relay)
+	go p.webhooks.serve(relay)
 	return c.Route(hooks.Service, relay.Addr().String())
 }
