@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
@@ -108,13 +109,21 @@ func (s *step) name(f *facts) bool {
 	}
 	attribute(f.words, &s.status, is)
 	if !who.Attributed() {
-		s.invalid(f, releasev1alpha1.ReasonValidationError, f.mend(who.Reason, who.Message))
+		if !f.unrecorded() || s.checked(f) {
+			s.invalid(f, releasev1alpha1.ReasonValidationError, f.mend(who.Reason, who.Message))
+		}
 		return false
 	}
 	if who.Source == approvalv1alpha1.SourceStanding && !f.foreign && !f.labelled(who.Author) {
 		s.copyAuthor = who.Author
 	}
 	return true
+}
+
+// unrecorded tells that nothing keeps yet who answers for another product's Release, or why nobody does: that is its check,
+// which is therefore asked even if the answer is known. Without a plan there is nothing to ask about.
+func (f *facts) unrecorded() bool {
+	return f.foreign && f.plan != nil && (f.check == nil || f.check.Status.State == "" || f.check.Status.State == duckv1alpha1.CheckPending)
 }
 
 // expandable is why the author's name cannot be handed to a pipeline: Tekton replaces variables in stages, so one that a

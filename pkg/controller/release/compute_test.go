@@ -281,6 +281,41 @@ func TestOlderWording(t *testing.T) {
 	assert.NotNil(t, compute(f).start, "verified is read in the older wording, too")
 }
 
+// Nothing else keeps why another product's Release has no author, so it is asked although the answer is known.
+func TestForeignKindsAreAskedForEvenIfNobodyAnswersForThem(t *testing.T) {
+	foreign := func(f *facts) { f.foreign, f.admissions = true, nil }
+	notAsked := func(f *facts) { f.request, f.check = nil, nil }
+	for name, tc := range map[string]struct {
+		nobody change
+		want   string
+	}{
+		"a robot":      {func(f *facts) { f.release.Annotations[approvalv1alpha1.AnnotationAuthor] = ci }, "only the robot " + ci},
+		"nobody stood": {automatedBy(ci, func(s *attribution.Standing) { s.Author = "" }), "nobody stood for the ReleasePlan prod then"},
+		"plan changed": {func(f *facts) { f.plan.Generation = 4 }, "was changed after"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := compute(newFacts(foreign, tc.nobody, notAsked))
+			assert.True(t, s.ask)
+			assert.Equal(t, metav1.ConditionUnknown, s.condition(releasev1alpha1.ConditionValidated).Status)
+			pending := compute(newFacts(foreign, tc.nobody, func(f *facts) {
+				f.check.Status.State, f.request.Status.Results[0].State, f.request.Status.Validity = duckv1alpha1.CheckPending, duckv1alpha1.CheckPending, nil
+			}))
+			assert.Equal(t, metav1.ConditionUnknown, pending.condition(releasev1alpha1.ConditionValidated).Status)
+			refused := compute(newFacts(foreign, tc.nobody, refuses(approvalv1alpha1.ReasonOnlyRobot, "no")))
+			assert.Contains(t, refused.told(releasev1alpha1.ConditionValidated), "False ValidationError: ")
+			assert.Contains(t, refused.told(releasev1alpha1.ConditionValidated), tc.want)
+			approved := compute(newFacts(foreign, tc.nobody))
+			assert.Contains(t, approved.told(releasev1alpha1.ConditionValidated), "False ValidationError: ", "whatever the check says")
+			checkGone := compute(newFacts(foreign, tc.nobody, func(f *facts) { f.check = nil }))
+			assert.Equal(t, metav1.ConditionUnknown, checkGone.condition(releasev1alpha1.ConditionValidated).Status)
+			assert.False(t, compute(newFacts(tc.nobody, notAsked)).ask, "of ours the status tells")
+		})
+	}
+	gone := compute(newFacts(foreign, notAsked, func(f *facts) { f.plan = nil }))
+	assert.Equal(t, metav1.ConditionFalse, gone.condition(releasev1alpha1.ConditionValidated).Status, "there is nothing to ask about")
+	assert.False(t, gone.ask)
+}
+
 func TestForeignKindsAreOnlyAskedFor(t *testing.T) {
 	foreign := func(f *facts) { f.foreign, f.admissions = true, nil }
 	s := compute(newFacts(foreign, func(f *facts) { f.request = nil }))
