@@ -16,8 +16,8 @@ import (
 
 // Config is the configuration file.
 type Config struct {
-	// Type names the one section that is read.
-	Type      string            `json:"type"`
+	// Type names the one section that is read; static if it is left out.
+	Type      string            `json:"type,omitempty"`
 	Static    *static.Config    `json:"static,omitempty"`
 	LDAP      *ldap.Config      `json:"ldap,omitempty"`
 	Keycloak  *keycloak.Config  `json:"keycloak,omitempty"`
@@ -26,6 +26,9 @@ type Config struct {
 	// Cache bounds what is remembered and how the directory is asked.
 	Cache Cache `json:"cache,omitempty"`
 }
+
+// typeStatic is the type of who writes none.
+const typeStatic = "static"
 
 // maker makes a directory from its section.
 type maker func(Deps) (directory.Directory, error)
@@ -41,7 +44,7 @@ type kind struct {
 // kinds is the list of all types.
 func (c *Config) kinds() []kind {
 	return []kind{
-		{name: "static", given: c.Static != nil, build: func(d Deps) (directory.Directory, error) { return static.New(*c.Static, d.Clock) }},
+		{name: typeStatic, given: c.Static != nil, build: func(d Deps) (directory.Directory, error) { return static.New(*c.Static, d.Clock) }},
 		{name: "ldap", given: c.LDAP != nil, build: func(Deps) (directory.Directory, error) { return ldap.New(*c.LDAP) }},
 		{name: "keycloak", given: c.Keycloak != nil, build: func(Deps) (directory.Directory, error) { return keycloak.New(*c.Keycloak) }},
 		{name: "scim", given: c.SCIM != nil, build: func(Deps) (directory.Directory, error) { return scim.New(*c.SCIM) }},

@@ -4,6 +4,7 @@ package open
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,7 @@ func onlyDocument(content []byte) ([]byte, error) {
 }
 
 func (c *Config) open(deps Deps) (*directory.Cached, error) {
-	build, err := c.choose()
+	chosen, err := c.choose()
 	if err != nil {
 		return nil, err
 	}
@@ -103,34 +104,36 @@ func (c *Config) open(deps Deps) (*directory.Cached, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := build(deps)
+	inner, err := chosen.build(deps)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Type, err)
+		return nil, fmt.Errorf("%s: %w", chosen.name, err)
 	}
-	options.Name, options.Clock = c.Type, deps.Clock
+	options.Name, options.Clock = chosen.name, deps.Clock
 	return directory.New(inner, options, deps.Metrics), nil
 }
 
-// choose returns what makes the directory of the type, and refuses sections of other types.
-func (c *Config) choose() (maker, error) {
+// choose returns the type, and refuses sections of others.
+func (c *Config) choose() (*kind, error) {
 	var chosen *kind
 	var names []string
 	for _, k := range c.kinds() {
 		names = append(names, k.name)
 		switch {
-		case k.name == c.Type:
+		case k.name == cmp.Or(c.Type, typeStatic):
 			chosen = &k
+		case k.given && c.Type == "":
+			return nil, fmt.Errorf("there is a section %[1]s but no type, which means %[2]s: write type: %[1]s", k.name, typeStatic)
 		case k.given:
 			return nil, fmt.Errorf("type is %q, but there is a section %s: remove the section or change the type", c.Type, k.name)
 		}
 	}
 	switch {
-	case c.Type == "":
-		return nil, errors.New("type is missing: write one of " + strings.Join(names, ", "))
 	case chosen == nil:
 		return nil, fmt.Errorf("type is %q: write one of %s", c.Type, strings.Join(names, ", "))
+	case !chosen.given && c.Type == "":
+		return nil, fmt.Errorf("it names no people: write static: {path: /etc/countersign/people}, or a type, which is one of %s, and its section", strings.Join(names, ", "))
 	case !chosen.given && !chosen.optional:
 		return nil, fmt.Errorf("the section %s is missing", c.Type)
 	}
-	return chosen.build, nil
+	return chosen, nil
 }

@@ -3,6 +3,7 @@ package open
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ func TestEveryTypeOpens(t *testing.T) {
 	secret := config(t, "secret")
 	for name, content := range map[string]string{
 		"static":                    staticType,
+		"static without a type":     "static: {path: PEOPLE}\n",
+		"static, type left empty":   "type:\nstatic: {path: PEOPLE}\n",
 		"static with comments":      "# people\n---\n" + staticType,
 		"json":                      `{"type": "static", "static": {"path": "PEOPLE"}}`,
 		"ldap":                      ldapType,
@@ -70,6 +73,11 @@ func TestEveryTypeOpens(t *testing.T) {
 func TestPeopleAreFound(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) (*directory.Cached, error){
 		"static": func(t *testing.T) (*directory.Cached, error) { return Open(withPeople(t), Deps{}) },
+		"no type": func(t *testing.T) (*directory.Cached, error) {
+			content, err := os.ReadFile(withPeople(t))
+			require.NoError(t, err)
+			return Open(config(t, strings.TrimPrefix(string(content), "type: static\n")), Deps{})
+		},
 		"openshift": func(t *testing.T) (*directory.Cached, error) {
 			return Open(config(t, "type: openshift\n"), openShift())
 		},
@@ -100,7 +108,14 @@ func TestS16_WithoutConfigurationNobodyAnswers(t *testing.T) {
 
 func TestConfigurationIsStrict(t *testing.T) {
 	for name, test := range map[string]struct{ content, why string }{
-		"empty":               {"", "type is missing: write one of static, ldap, keycloak, scim, openshift"},
+		"empty":               {"", "it names no people: write static: {path: /etc/countersign/people}, or a type, which is one of static, ldap, keycloak, scim, openshift"},
+		"comments only":       {"# soon\n", "it names no people: write static: {path: "},
+		"null":                {"null\n", "it names no people: write static: {path: "},
+		"only a cache":        {"cache: {positive: 1h}\n", "it names no people: write static: {path: "},
+		"no type":             {"ldap: {url: 'ldaps://h', baseDN: 'dc=x', userAttribute: uid}\n", "there is a section ldap but no type, which means static: write type: ldap"},
+		"no type, no path":    {"static: {}\n", "static: path is missing"},
+		"no type, two":        {"static: {path: p}\nopenshift: {}\n", "there is a section openshift but no type"},
+		"null section":        {"static:\n", "it names no people"},
 		"unknown type":        {"type: nis\n", `type is "nis": write one of static`},
 		"type in capitals":    {"type: Static\nstatic: {path: p}\n", `type is "Static"`},
 		"no section":          {"type: static\n", "the section static is missing"},

@@ -38,6 +38,9 @@ func (f files) digest() (sum digest) {
 	return sum
 }
 
+// turns is how often a mount that is replaced while it is read is read anew.
+const turns = 5
+
 // read returns the file, or those of the folder in the order of their names.
 func read(path string) (files, error) {
 	info, err := os.Stat(path)
@@ -47,33 +50,41 @@ func read(path string) (files, error) {
 	if !info.IsDir() {
 		return readAll(filepath.Dir(path), []string{filepath.Base(path)})
 	}
-	names, folder, err := list(path)
-	if err != nil {
-		return nil, err
+	for range turns {
+		folder := version(path)
+		all, err := readFolder(folder)
+		if version(path) == folder {
+			return all, err
+		}
 	}
-	if len(names) == 0 {
-		return nil, errors.New("the folder has no file *.yaml, *.yml or *.json")
-	}
-	return readAll(folder, names)
+	return nil, errors.New("the folder is replaced all the time")
 }
 
-// list names the files of the folder. The kubelet replaces a mount by pointing the link ..data elsewhere; following it
-// once keeps the files of one version together.
-func list(path string) (names []string, folder string, err error) {
-	folder = path
+// version is the folder itself, or what its link ..data points to: the kubelet replaces a mount by pointing it elsewhere,
+// and then removes file by file what was there. So files belong together if the link is the same before and after reading
+// them; else some may have gone already, and people with them.
+func version(path string) string {
 	if target, err := filepath.EvalSymlinks(filepath.Join(path, "..data")); err == nil {
-		folder = target
+		return target
 	}
+	return path
+}
+
+func readFolder(folder string) (files, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, "", withoutPath(err)
+		return nil, withoutPath(err)
 	}
+	var names []string
 	for _, entry := range entries {
 		if !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
 			names = append(names, entry.Name())
 		}
 	}
-	return names, folder, nil
+	if len(names) == 0 {
+		return nil, errors.New("the folder has no file *.yaml, *.yml or *.json")
+	}
+	return readAll(folder, names)
 }
 
 func readAll(folder string, names []string) (files, error) {

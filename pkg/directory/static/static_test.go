@@ -197,32 +197,96 @@ func TestFolderIsReadTogether(t *testing.T) {
 	w.unavailable(t, "alice", "the folder has no file")
 }
 
-// TestMountOfAConfigMap changes files as the kubelet does: all at once, by a symbolic link.
-func TestMountOfAConfigMap(t *testing.T) {
-	w := newWorld(t, team)
-	mount := t.TempDir()
-	version := func(n int, content string) {
-		dir := filepath.Join(mount, fmt.Sprint("..version_", n))
-		require.NoError(t, os.Mkdir(dir, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "people.yaml"), []byte(content), 0o600))
-		require.NoError(t, os.Symlink(filepath.Base(dir), filepath.Join(mount, "..tmp")))
-		require.NoError(t, os.Rename(filepath.Join(mount, "..tmp"), filepath.Join(mount, "..data")))
+// mount is a folder that changes as the kubelet changes a mounted ConfigMap: all at once, by a symbolic link.
+type mount struct {
+	dir      string
+	versions int
+}
+
+func newMount(t *testing.T, files map[string]string) *mount {
+	t.Helper()
+	m := &mount{dir: t.TempDir()}
+	m.swap(t, files)
+	for name := range files {
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(m.dir, name)))
 	}
-	version(1, team)
-	require.NoError(t, os.Symlink("..data/people.yaml", filepath.Join(mount, "people.yaml")))
-	for name, path := range map[string]string{"folder": mount, "file": filepath.Join(mount, "people.yaml")} {
+	return m
+}
+
+// swap shows other files, and removes the former version as the kubelet does.
+func (m *mount) swap(t *testing.T, files map[string]string) {
+	t.Helper()
+	m.versions++
+	dir := filepath.Join(m.dir, fmt.Sprint("..version_", m.versions))
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	require.NoError(t, os.Symlink(filepath.Base(dir), filepath.Join(m.dir, "..data_tmp")))
+	require.NoError(t, os.Rename(filepath.Join(m.dir, "..data_tmp"), filepath.Join(m.dir, "..data")))
+	require.NoError(t, os.RemoveAll(filepath.Join(m.dir, fmt.Sprint("..version_", m.versions-1))))
+}
+
+// TestMountedConfigMapCountsWithoutARestart keeps one client over all changes, of the folder and of the file in it.
+func TestMountedConfigMapCountsWithoutARestart(t *testing.T) {
+	for name, file := range map[string]string{"folder": "", "file": "people.yaml"} {
 		t.Run(name, func(t *testing.T) {
-			w.open(t, path)
+			w := newWorld(t, team)
+			m := newMount(t, map[string]string{"people.yaml": team})
+			w.open(t, filepath.Join(m.dir, file))
+			w.known(t, "bob")
+
+			m.swap(t, map[string]string{"people.yaml": "people: [{username: alice}]\n"})
+			w.clock.Step(reread)
+			w.unknown(t, "bob", "the directory knows no such person")
+			w.known(t, "alice")
+
+			m.swap(t, map[string]string{"people.yaml": "people: [{username: alice}, {username: "})
+			w.clock.Step(reread)
+			w.unavailable(t, "alice", "people.yaml is not valid")
+			w.unavailable(t, "bob", "people.yaml is not valid")
+
+			m.swap(t, map[string]string{"other.txt": team})
+			w.clock.Step(reread)
+			w.unavailable(t, "alice", "")
+
+			m.swap(t, map[string]string{"people.yaml": team})
+			w.clock.Step(reread)
 			w.known(t, "bob")
 		})
 	}
-	version(2, "people: [{username: alice}]\n")
-	for name, path := range map[string]string{"folder": mount, "file": filepath.Join(mount, "people.yaml")} {
-		t.Run(name+" after the change", func(t *testing.T) {
-			w.open(t, path)
-			w.unknown(t, "bob", "the directory knows no such person")
-		})
+}
+
+// Somebody who asks while the link is turned sees one version or the other, never a part of both.
+func TestS16_MountThatTurnsIsNeverHalfRead(t *testing.T) {
+	w := newWorld(t, team)
+	versions := []map[string]string{
+		{"a.yaml": "people: [{username: alice}]\n", "b.yaml": "people: [{username: bob}]\n"},
+		{"a.yaml": "people: [{username: bob}]\n", "b.yaml": "people: [{username: alice}]\n"},
 	}
+	m := newMount(t, versions[0])
+	w.open(t, m.dir)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			w.clock.Step(reread)
+			for _, name := range []string{"alice", "bob"} {
+				_, err := w.Lookup(t.Context(), name)
+				assert.NotErrorIs(t, err, directory.ErrUnknown, name)
+			}
+		}
+	})
+	for i := range 200 {
+		m.swap(t, versions[i%2])
+	}
+	close(stop)
+	all.Wait()
 }
 
 func TestDocumentsOfAFileAreReadTogether(t *testing.T) {
