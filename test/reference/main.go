@@ -69,7 +69,12 @@ func describe(out *strings.Builder, crd *apiextensionsv1.CustomResourceDefinitio
 		if !ok {
 			continue
 		}
-		fmt.Fprintf(out, "\n### %s.%s\n\n| field | type | |\n|---|---|---|\n", crd.Spec.Names.Kind, part)
+		fmt.Fprintf(out, "\n### %s.%s\n\n", crd.Spec.Names.Kind, part)
+		if len(schema.Properties) == 0 {
+			fmt.Fprintf(out, "%s\n", oneLine(schema.Description))
+			continue
+		}
+		fmt.Fprint(out, "| field | type | |\n|---|---|---|\n")
 		fields(out, "", &schema)
 	}
 }

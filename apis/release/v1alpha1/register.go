@@ -15,6 +15,7 @@ const (
 	KindReleasePlan          = "ReleasePlan"
 	KindReleasePlanAdmission = "ReleasePlanAdmission"
 	KindReleaseStrategy      = "ReleaseStrategy"
+	KindReleaseServiceConfig = "ReleaseServiceConfig"
 )
 
 // Kinds as references are compared: by group and kind. The version only says how a reference was written.
@@ -31,6 +32,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&ReleasePlan{}, &ReleasePlanList{},
 		&ReleasePlanAdmission{}, &ReleasePlanAdmissionList{},
 		&ReleaseStrategy{}, &ReleaseStrategyList{},
+		&ReleaseServiceConfig{}, &ReleaseServiceConfigList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

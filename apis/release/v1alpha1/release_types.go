@@ -16,6 +16,8 @@ import (
 // +kubebuilder:printcolumn:name="Verified",type=boolean,JSONPath=`.status.attribution.verified`
 // +kubebuilder:printcolumn:name="Release status",type=string,JSONPath=`.status.conditions[?(@.type=="Released")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Author (authorization)",type=string,priority=1,JSONPath=`.status.authorization.author`
+// +kubebuilder:printcolumn:name="Verified (authorization)",type=boolean,priority=1,JSONPath=`.status.authorization.verified`
 type Release struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -32,6 +32,7 @@ func TestTheInstallationBesideKonflux(t *testing.T) {
 	left := []string{
 		"CustomResourceDefinition//releaseplanadmissions.appstudio.redhat.com", "CustomResourceDefinition//releaseplans.appstudio.redhat.com",
 		"CustomResourceDefinition//releases.appstudio.redhat.com", "CustomResourceDefinition//releasestrategies.appstudio.redhat.com",
+		"CustomResourceDefinition//releaseserviceconfigs.appstudio.redhat.com",
 		"ValidatingAdmissionPolicy//countersign-release-immutability", "ValidatingAdmissionPolicyBinding//countersign-release-immutability",
 		"ValidatingAdmissionPolicy//countersign-release-status-guard", "ValidatingAdmissionPolicyBinding//countersign-release-status-guard",
 	}

@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 )
 
 // kubectl runs the program as somebody, and returns what it said.
@@ -33,16 +36,45 @@ func (w *world) must(as string, args ...string) string {
 func TestPublicSamplesApplyUnchanged(t *testing.T) {
 	for _, apply := range [][]string{{"apply"}, {"apply", "--server-side"}, {"create"}} {
 		w := newWorld(t)
-		w.must(alice, append(apply, "-f", "testdata/samples.yaml")...)
+		// No role of ours conveys ReleaseServiceConfigs: they are their operator's.
+		w.mayAll(alice)
+		w.mayAll(bob)
+		w.must(alice, append(apply, "-k", "testdata/samples")...)
 		r := w.release("release-sample")
 		got := w.record(reread(w, r))
 		assert.Equal(t, alice, got.author, apply)
 		assert.Equal(t, record{}, w.record(reread(w, w.plan("releaseplan-sample"))), "a plan that asks for nobody")
+		w.must(alice, "get", "releaseplanadmission/releaseplanadmission-sample", "releaseserviceconfig/releaseserviceconfig-sample")
 		if apply[0] == "apply" {
-			w.must(bob, append(apply, "--force-conflicts="+map[bool]string{true: "true", false: "false"}[len(apply) > 1], "-f", "testdata/samples.yaml")...)
+			w.must(bob, append(apply, "--force-conflicts="+map[bool]string{true: "true", false: "false"}[len(apply) > 1], "-k", "testdata/samples")...)
 			assert.Equal(t, got, w.record(reread(w, r)), apply)
 		}
 	}
+}
+
+// What configures release-service is kept, whatever it says, and read by nobody.
+func TestAServiceConfigIsKeptAsItIs(t *testing.T) {
+	w := newWorld(t)
+	spec := map[string]any{
+		"debug": true, "defaultTimeouts": map[string]any{"pipeline": "1h0m0s"},
+		"EmptyDirOverrides": []any{map[string]any{"url": "https://git.example.com/a", "revision": "main", "pathInRepo": "pipeline.yaml"}},
+	}
+	config := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	config.SetGroupVersionKind(releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleaseServiceConfig))
+	config.SetNamespace(w.namespace)
+	config.SetName("release-service-config")
+	w.create(w.admin, config)
+	assert.Equal(t, spec, reread(w, config).Object["spec"])
+}
+
+func TestTheOlderWordingIsShownOnRequest(t *testing.T) {
+	w := newWorld(t)
+	r := w.release("release")
+	w.create(w.user(alice), r)
+	r.Status.Authorization = &releasev1alpha1.Authorization{Author: alice, Verified: true}
+	require.NoError(t, w.admin.Status().Update(t.Context(), r))
+	assert.NotContains(t, w.must(alice, "get", "releases"), alice)
+	assert.Regexp(t, `(?m)^release .*`+alice+` +true$`, w.must(alice, "get", "releases", "-o", "wide"))
 }
 
 func TestApplyingOldFilesKeepsTheRecord(t *testing.T) {
