@@ -28,7 +28,6 @@ func (c *Controller) advise(ctx context.Context, f *facts) (ctrl.Result, error) 
 	if err := c.prepare(ctx, f, s); err != nil {
 		return ctrl.Result{}, err
 	}
-
 	validated := apimeta.FindStatusCondition(s.status.Conditions, releasev1alpha1.ConditionValidated)
 	if validated != nil && c.told.Say(ctx, c.client, f.release, validated.Reason) && (last != "" || !f.askedBefore(c.begun)) {
 		c.event(f, validated, actionAdvise)

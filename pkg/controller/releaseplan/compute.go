@@ -38,7 +38,7 @@ type facts struct {
 	// recheck is how often a standing author is verified again.
 	recheck time.Duration
 	plan    *releasev1alpha1.ReleasePlan
-	// admissions are all of the plan's target namespace.
+	// admissions are those of the plan's target namespace that it may mean. They are shared, and must not be changed.
 	admissions []releasev1alpha1.ReleasePlanAdmission
 	// looked is what the directory says of the standing author; nil if it was not asked.
 	looked *looked
@@ -47,7 +47,8 @@ type facts struct {
 // looked is an answer of the directory: its error is a no, or that it did not answer.
 type looked struct {
 	directory.Answer
-	err error
+	about string
+	err   error
 }
 
 // finding is what follows for StandingAttributionValid.
@@ -65,6 +66,10 @@ func compute(f *facts) (*releasev1alpha1.ReleasePlanStatus, time.Duration) {
 	if !f.asks() {
 		next.StandingAttribution = nil
 		apimeta.RemoveStatusCondition(&next.Conditions, releasev1alpha1.ConditionStandingAttributionValid)
+		return next, 0
+	}
+	if f.looked == nil && f.due() != "" {
+		// What was found last stays until the directory has been asked.
 		return next, 0
 	}
 	next.StandingAttribution = f.standing()

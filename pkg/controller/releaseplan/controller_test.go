@@ -2,6 +2,7 @@ package releaseplan
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,8 +14,11 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
+	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 )
 
@@ -23,17 +27,24 @@ type people struct {
 	asked []string
 	err   error
 	at    func() time.Time
+	// meanwhile happens while the directory is asked.
+	meanwhile func()
+	bounded   bool
 }
 
-func (p *people) Lookup(_ context.Context, name string) (directory.Answer, error) {
+func (p *people) Lookup(ctx context.Context, name string) (directory.Answer, error) {
 	p.asked = append(p.asked, name)
+	_, p.bounded = ctx.Deadline()
+	if p.meanwhile != nil {
+		p.meanwhile()
+	}
 	return directory.Answer{At: p.at()}, p.err
 }
 
 type world struct {
 	t      *testing.T
 	clock  *testingclock.FakeClock
-	client client.Client
+	client client.WithWatch
 	people *people
 	events *events.FakeRecorder
 	ctrl   *Controller
@@ -42,17 +53,16 @@ type world struct {
 func newWorld(t *testing.T, owner string) *world {
 	t.Helper()
 	f := newFacts()
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
-	crd.SetName(planCRD)
-	crd.SetLabels(map[string]string{partOf: owner})
+	crd := definition.New()
+	crd.SetName(releasev1alpha1.DefinitionReleasePlans)
+	crd.SetLabels(map[string]string{releasev1alpha1.LabelPartOf: owner})
 	scheme := runtime.NewScheme()
 	require.NoError(t, releasev1alpha1.AddToScheme(scheme))
 	require.NoError(t, metav1.AddMetaToScheme(scheme))
 	w := &world{t: t, clock: testingclock.NewFakeClock(now), events: events.NewFakeRecorder(100)}
 	w.people = &people{at: w.clock.Now}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(f.plan, &f.admissions[0], crd).
-		WithStatusSubresource(f.plan, &f.admissions[0]).WithIndex(f.plan, indexTarget, planTarget).Build()
+		WithStatusSubresource(f.plan, &f.admissions[0]).WithIndex(f.plan, indexTarget, planTarget).WithIndex(&f.admissions[0], indexAdmission, pairing.Keys).Build()
 	w.ctrl = New(Dependencies{Clock: w.clock, Client: w.client, People: w.people, Recorder: w.events}, Options{Vocabulary: words, Recheck: time.Hour})
 	return w
 }
@@ -66,7 +76,7 @@ func (w *world) plan() *releasev1alpha1.ReleasePlan {
 
 func (w *world) reconcile() (status releasev1alpha1.ReleasePlanStatus, again time.Duration) {
 	w.t.Helper()
-	result, err := w.ctrl.Reconcile(w.t.Context(), w.plan())
+	result, err := w.ctrl.verifier().Reconcile(w.t.Context(), w.plan())
 	require.NoError(w.t, err)
 	return w.plan().Status, result.RequeueAfter
 }
@@ -84,7 +94,7 @@ func (w *world) told() []string {
 }
 
 func TestLifeOfAStandingAuthor(t *testing.T) {
-	w := newWorld(t, product)
+	w := newWorld(t, releasev1alpha1.PartOf)
 	status, again := w.reconcile()
 	assert.Contains(t, shows(&status, releasev1alpha1.ConditionStandingAttributionValid), "True Verified")
 	assert.ElementsMatch(t, []string{
@@ -119,19 +129,94 @@ func TestLifeOfAStandingAuthor(t *testing.T) {
 }
 
 func TestALookupThatWasCutOffSaysNothing(t *testing.T) {
-	w := newWorld(t, product)
+	w := newWorld(t, releasev1alpha1.PartOf)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.people.err = &directory.UnavailableError{Why: "cut off"}
-	_, err := w.ctrl.Reconcile(ctx, w.plan())
+	_, err := w.ctrl.verifier().Reconcile(ctx, w.plan())
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Empty(t, w.plan().Status.Conditions)
+}
+
+// match is a look without the directory.
+func (w *world) match() (status releasev1alpha1.ReleasePlanStatus) {
+	w.t.Helper()
+	result, err := w.ctrl.Reconcile(w.t.Context(), w.plan())
+	require.NoError(w.t, err)
+	assert.Zero(w.t, result.RequeueAfter)
+	return w.plan().Status
+}
+
+func TestWhatIsKnownDoesNotWaitForTheDirectory(t *testing.T) {
+	w := newWorld(t, releasev1alpha1.PartOf)
+	status := w.match()
+	assert.Contains(t, shows(&status, releasev1alpha1.ConditionMatched), "True Matched")
+	assert.Nil(t, status.StandingAttribution)
+	assert.Empty(t, w.people.asked)
+
+	verified, _ := w.reconcile()
+	assert.True(t, w.people.bounded)
+	assert.Equal(t, verified, w.match(), "there is nothing to add to what was found")
+	w.clock.Step(3 * time.Hour)
+	assert.Equal(t, verified, w.match(), "it stays until the directory was asked again")
+
+	plan := w.plan()
+	plan.Annotations = nil
+	require.NoError(t, w.client.Update(t.Context(), plan))
+	status = w.match()
+	assert.Contains(t, shows(&status, releasev1alpha1.ConditionStandingAttributionValid), "False NoStandingAuthor")
+	assert.Len(t, w.people.asked, 1)
+}
+
+func TestAPlanThatIsWrittenWhileTheDirectoryIsAsked(t *testing.T) {
+	w := newWorld(t, releasev1alpha1.PartOf)
+	w.people.meanwhile = func() { w.match() }
+	status, _ := w.reconcile()
+	assert.Contains(t, shows(&status, releasev1alpha1.ConditionStandingAttributionValid), "True Verified")
+
+	w.clock.Step(3 * time.Hour)
+	w.people.err = directory.ErrUnknown
+	w.people.meanwhile = func() {
+		f := newFacts()
+		f.plan = w.plan()
+		stands(bob, 3, nil)(f)
+		require.NoError(t, w.client.Update(t.Context(), f.plan))
+	}
+	same, again := w.reconcile()
+	assert.Equal(t, status, same, "the answer is about somebody else")
+	assert.Equal(t, retryStale, again)
+
+	w.people.meanwhile = func() { require.NoError(t, w.client.Delete(t.Context(), w.plan())) }
+	_, err := w.ctrl.verifier().Reconcile(t.Context(), w.plan())
+	require.NoError(t, err)
+}
+
+func TestALookIsBounded(t *testing.T) {
+	w := newWorld(t, releasev1alpha1.PartOf)
+	admission := &releasev1alpha1.ReleasePlanAdmission{}
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "managed", Name: "shop"}, admission))
+	bounded := 0
+	w.ctrl.client = interceptor.NewClient(w.client, interceptor.Funcs{Get: func(ctx context.Context, _ client.WithWatch, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+		if _, ok := ctx.Deadline(); ok {
+			bounded++
+		}
+		return errors.New("away")
+	}})
+	for _, look := range []func() error{
+		func() error { _, err := w.ctrl.Reconcile(t.Context(), w.plan()); return err },
+		func() error { _, err := w.ctrl.verifier().Reconcile(t.Context(), w.plan()); return err },
+		func() error { _, err := w.ctrl.admissions().Reconcile(t.Context(), admission); return err },
+	} {
+		require.ErrorContains(t, look(), "away")
+	}
+	assert.Equal(t, 3, bounded)
 }
 
 func TestPlansOfAnotherProductAreOnlySpokenOf(t *testing.T) {
 	w := newWorld(t, "konflux")
 	status, again := w.reconcile()
 	assert.Equal(t, releasev1alpha1.ReleasePlanStatus{}, status)
+	assert.Equal(t, releasev1alpha1.ReleasePlanStatus{}, w.match())
 	assert.NotZero(t, again)
 	assert.Len(t, w.told(), 1)
 	w.reconcile()
@@ -148,7 +233,7 @@ func TestPlansOfAnotherProductAreOnlySpokenOf(t *testing.T) {
 }
 
 func TestAdmissionsKnowTheirPlans(t *testing.T) {
-	w := newWorld(t, product)
+	w := newWorld(t, releasev1alpha1.PartOf)
 	get := func() *releasev1alpha1.ReleasePlanAdmission {
 		a := &releasev1alpha1.ReleasePlanAdmission{}
 		require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: "managed", Name: "shop"}, a))
@@ -175,9 +260,19 @@ func TestAdmissionsKnowTheirPlans(t *testing.T) {
 	assert.Contains(t, matched(), "it lets nobody in: set spec.origin")
 
 	assert.Len(t, w.ctrl.plansFor(t.Context(), get()), 1)
+	assert.Empty(t, w.ctrl.admissions().admissionsFor(t.Context(), w.plan()), "it lets in nothing of the plan")
+	a = get()
+	a.Spec.Origin, a.Spec.Applications = "tenant", []string{"shop"}
+	require.NoError(t, w.client.Update(t.Context(), a))
 	assert.Len(t, w.ctrl.admissions().admissionsFor(t.Context(), w.plan()), 1)
+	a = get()
+	a.Spec.Origin = "elsewhere"
+	require.NoError(t, w.client.Update(t.Context(), a))
+	named := w.plan()
+	named.Labels[words.AdmissionLabel] = "shop"
+	assert.Empty(t, w.ctrl.admissions().admissionsFor(t.Context(), named), "a plan of another namespace wakes none by its label")
 	crd := &metav1.PartialObjectMetadata{}
 	assert.Empty(t, w.ctrl.plansOfCRD(t.Context(), crd))
-	crd.SetName(planCRD)
+	crd.SetName(releasev1alpha1.DefinitionReleasePlans)
 	assert.Len(t, w.ctrl.plansOfCRD(t.Context(), crd), 1)
 }

@@ -1,12 +1,11 @@
 package releaseplan
 
 import (
-	"sync"
+	"context"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/controller/announce"
@@ -31,13 +30,13 @@ func (c *Controller) announce(plan *releasev1alpha1.ReleasePlan, next *releasev1
 }
 
 // advise tells of who stands for a plan whose status is another product's.
-func (c *Controller) advise(plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus) {
+func (c *Controller) advise(ctx context.Context, plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus) {
 	is := apimeta.FindStatusCondition(next.Conditions, releasev1alpha1.ConditionStandingAttributionValid)
 	if is == nil {
-		c.told.forget(plan.UID)
+		c.told.Forget(plan.UID)
 		return
 	}
-	if c.told.say(plan.UID, is.Reason) {
+	if c.told.Say(ctx, c.client, plan, is.Reason) {
 		c.event(plan, is, actionVerify)
 	}
 }
@@ -49,25 +48,4 @@ func (c *Controller) event(plan *releasev1alpha1.ReleasePlan, condition *metav1.
 	}
 	c.recorder.Eventf(plan, nil, severity, condition.Reason, action, "%s", announce.Note(condition.Message))
 	transitions.WithLabelValues(condition.Type, condition.Reason).Inc()
-}
-
-// told remembers what was said about plans whose status is another product's.
-type told struct {
-	mu      sync.Mutex
-	reasons map[types.UID]string
-}
-
-// say tells whether this is news.
-func (t *told) say(uid types.UID, reason string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	news := t.reasons[uid] != reason
-	t.reasons[uid] = reason
-	return news
-}
-
-func (t *told) forget(uid types.UID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.reasons, uid)
 }

@@ -2,19 +2,32 @@ package releaseplan
 
 import (
 	"context"
+	"fmt"
 
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
 )
 
-// indexTarget finds plans by the namespace that they release to.
-const indexTarget = "releaseplan.target"
+const (
+	// indexTarget finds plans by the namespace that they release to.
+	indexTarget = "releaseplan.target"
+	// indexAdmission finds admissions by what they let in.
+	indexAdmission = "releaseplan.admission"
+)
 
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &releasev1alpha1.ReleasePlan{}, indexTarget, planTarget); err != nil {
+		return fmt.Errorf("the index %s cannot be made: %w", indexTarget, err)
+	}
+	if err := indexer.IndexField(ctx, &releasev1alpha1.ReleasePlanAdmission{}, indexAdmission, pairing.Keys); err != nil {
+		return fmt.Errorf("the index %s cannot be made: %w", indexAdmission, err)
+	}
+	return nil
+}
 
 func planTarget(obj client.Object) []string {
 	plan, ok := obj.(*releasev1alpha1.ReleasePlan)
@@ -30,7 +43,7 @@ func (c *Controller) plansFor(ctx context.Context, admission client.Object) []re
 }
 
 func (c *Controller) plansOfCRD(ctx context.Context, crd client.Object) []reconcile.Request {
-	if crd.GetName() != planCRD {
+	if crd.GetName() != releasev1alpha1.DefinitionReleasePlans {
 		return nil
 	}
 	return c.plans(ctx)
