@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -8,9 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 )
 
 // shippedSelection is a copy of what the shipped binding selects.
@@ -245,13 +249,31 @@ func TestConditionsOfTheWebhookForWorkloadsLeaveOutWhatTheySay(t *testing.T) {
 		{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}, {Group: "apps", Resource: "deployments"}, {Group: "batch", Resource: "jobs"},
 		{Group: "tekton.dev", Resource: "pipelineruns"}, {Group: "tekton.dev", Resource: "taskruns"}, {Group: "tekton.dev", Resource: "customruns"}, {Group: "tekton.dev", Resource: "pipelines"},
 		{Group: "appstudio.redhat.com", Resource: "releases"}, {Group: "appstudio.redhat.com", Resource: "releaseplans"}, {Group: "appstudio.redhat.com", Resource: "releaseplanadmissions"},
-		{Group: "appstudio.redhat.com", Resource: "releasestrategies"}, {Group: "appstudio.redhat.com", Resource: "snapshots"},
+		{Group: "appstudio.redhat.com", Resource: "releasestrategies"}, {Group: "appstudio.redhat.com", Resource: "releaseserviceconfigs"}, {Group: "appstudio.redhat.com", Resource: "snapshots"},
 		{Group: "approval.alaudadevops.io", Resource: "any"}, {Group: "connectors.alaudadevops.io", Resource: "any"},
 	} {
 		assert.Equal(t, SelectsRecord(kept, object), holds(t, conditions["is-kept"], object, "alice"), object)
 		assert.Equal(t, SelectsRecord(objects, object), !holds(t, conditions["is-not-for-the-webhook-for-objects"], object, "alice"), object)
 		assert.True(t, holds(t, conditions["is-not-written-by-the-api-server-to-start"], object, "alice"), object)
 		assert.Equal(t, SelectsRecord(workloads, object), holds(t, conditions["is-not-written-by-the-api-server-to-start"], object, "system:apiserver"), object)
+	}
+}
+
+// A kind that is added to what is shipped must be added to the selection.
+func TestEveryShippedKindIsSelected(t *testing.T) {
+	shipped := shippedSelection(t)
+	for _, pattern := range []string{"../crd/bases/*.yaml", "../crd/release/*_*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			var definition apiextensionsv1.CustomResourceDefinition
+			require.NoError(t, yaml.Unmarshal(content, &definition))
+			kind := schema.GroupResource{Group: definition.Spec.Group, Resource: definition.Spec.Names.Plural}
+			assert.True(t, SelectsRecord(shipped, kind), kind)
+		}
 	}
 }
 

@@ -4,12 +4,7 @@ package attribution
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -28,14 +23,12 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/cmd/controller/app"
 	"github.com/AlaudaDevops/countersign/test/env"
-	"github.com/AlaudaDevops/countersign/test/env/hooks"
-	"github.com/AlaudaDevops/countersign/test/env/port"
+	"github.com/AlaudaDevops/countersign/test/env/controller"
 )
 
 const (
-	systemNamespace   = "countersign-system"
-	controllerAccount = "countersign-controller"
-	controllerUser    = "system:serviceaccount:countersign-system:countersign-controller"
+	systemNamespace = "countersign-system"
+	controllerUser  = "system:serviceaccount:countersign-system:countersign-controller"
 	// integration is the one service account that may make automated Releases.
 	integration = "system:serviceaccount:integration-service:controller"
 
@@ -76,8 +69,7 @@ func install(ctx context.Context, c *env.Cluster) error {
 		"../../../config/webhook/service.yaml", "../../../config/webhook/manifests.yaml"); err != nil {
 		return err
 	}
-	health, err := run(ctx, c)
-	if err != nil {
+	if _, err := controller.Start(ctx, c, configure); err != nil {
 		return err
 	}
 	admin, err := client.New(c.Admin(), client.Options{Scheme: scheme})
@@ -85,7 +77,6 @@ func install(ctx context.Context, c *env.Cluster) error {
 		return err
 	}
 	for _, condition := range []wait.ConditionWithContextFunc{
-		func(context.Context) (bool, error) { return answers("http://" + health + "/readyz"), nil },
 		func(ctx context.Context) (bool, error) {
 			return c.ApplyFiles(ctx, c.Admin(), "../../../config/controller/checkkinds.yaml") == nil, nil
 		},
@@ -99,48 +90,10 @@ func install(ctx context.Context, c *env.Cluster) error {
 	return nil
 }
 
-// run runs the controller until the process ends, as the shipped identity.
-func run(ctx context.Context, c *env.Cluster) (health string, err error) {
-	dir, err := os.MkdirTemp(c.StateDir(), "controller-")
-	if err != nil {
-		return "", err
-	}
-	o := app.DefaultOptions()
-	o.DirectoryFile, o.Archive = filepath.Join(dir, "directory.yaml"), filepath.Join(dir, "archive.jsonl")
-	if err := staff.start(dir, o.DirectoryFile); err != nil {
-		return "", err
-	}
-	token, err := c.Token(ctx, systemNamespace, controllerAccount, "", nil)
-	if err != nil {
-		return "", err
-	}
-	o.WebhookAddress, o.MetricsAddress, o.EpochSettle, o.AutomatedAccounts = "127.0.0.1", "0", 0, []string{integration}
-	if o.WebhookPort, err = port.Reserve(); err != nil {
-		return "", err
-	}
-	number, err := port.Reserve()
-	if err != nil {
-		return "", err
-	}
-	o.HealthAddress = net.JoinHostPort("127.0.0.1", strconv.Itoa(number))
-	if err := o.Validate(); err != nil {
-		return "", err
-	}
-	go func() {
-		if err := app.Run(context.WithoutCancel(ctx), c.Bearer(token), o); err != nil {
-			fmt.Fprintln(os.Stderr, "the controller ended:", err)
-			os.Exit(1)
-		}
-	}()
-	return o.HealthAddress, c.Route(hooks.Service, net.JoinHostPort("127.0.0.1", strconv.Itoa(o.WebhookPort)))
-}
-
-func answers(url string) bool {
-	response, err := http.Get(url)
-	if err != nil {
-		return false
-	}
-	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+// configure gives the controller its directory.
+func configure(dir string, o *app.Options) error {
+	o.DirectoryFile, o.AutomatedAccounts = filepath.Join(dir, "directory.yaml"), []string{integration}
+	return staff.start(dir, o.DirectoryFile)
 }
 
 func kindReady(ctx context.Context, admin client.Client) bool {

@@ -6,10 +6,8 @@ package creator
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,12 +26,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	"github.com/AlaudaDevops/countersign/test/env"
+	"github.com/AlaudaDevops/countersign/test/env/shipped"
 )
 
 const (
@@ -140,41 +137,9 @@ func installed(components ...string) func(context.Context, *env.Cluster) error {
 // built is what `kubectl apply -k` would send, without what would run in pods, and without the webhooks that are not
 // about creators: nobody serves them here.
 func built(components ...string) (string, error) {
-	memory := filesys.MakeFsInMemory()
-	config := os.DirFS("../../../config")
-	if err := fs.WalkDir(config, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
-			return err
-		}
-		content, err := fs.ReadFile(config, path)
-		if err != nil {
-			return err
-		}
-		return memory.WriteFile("/config/"+path, content)
-	}); err != nil {
-		return "", err
-	}
-	mine := "resources: [../default]\ncomponents:\n"
-	for _, component := range components {
-		mine += "  - ../components/" + component + "\n"
-	}
-	if err := memory.WriteFile("/config/mine/kustomization.yaml", []byte(mine)); err != nil {
-		return "", err
-	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/config/mine")
-	if err != nil {
-		return "", err
-	}
-	for _, resource := range slices.Clone(resources.Resources()) {
-		webhooks := resource.GetKind() == "MutatingWebhookConfiguration" || resource.GetKind() == "ValidatingWebhookConfiguration"
-		if resource.GetKind() == "Deployment" || webhooks && resource.GetName() == "countersign" {
-			if err := resources.Remove(resource.CurId()); err != nil {
-				return "", err
-			}
-		}
-	}
-	text, err := resources.AsYaml()
-	return string(text), err
+	return shipped.Build("../../../config", func(kind, name string) bool {
+		return kind == "Deployment" || name == "countersign" && strings.HasSuffix(kind, "WebhookConfiguration")
+	}, components...)
 }
 
 // acts waits for a policy that is installed after ours and so is seen after them, and for records of all kinds that

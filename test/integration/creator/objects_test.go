@@ -195,6 +195,7 @@ func ours(namespace, name string) []client.Object {
 		"appstudio.redhat.com/v1alpha1 Release":               {"releasePlan": "any", "snapshot": "any"},
 		"appstudio.redhat.com/v1alpha1 ReleasePlan":           {"application": "shop"},
 		"appstudio.redhat.com/v1alpha1 ReleasePlanAdmission":  {"applications": []any{"shop"}, "origin": namespace},
+		"appstudio.redhat.com/v1alpha1 ReleaseServiceConfig":  {},
 		"appstudio.redhat.com/v1alpha1 ReleaseStrategy":       {},
 	} {
 		apiVersion, kind, _ := strings.Cut(kind, " ")
