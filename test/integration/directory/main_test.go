@@ -2,6 +2,7 @@
 package directory
 
 import (
+	"context"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -15,5 +16,10 @@ var cluster *env.Cluster
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	env.Main(m, &cluster, env.WithControllers("none"))
+	env.Main(m, &cluster, env.WithControllers("none"), env.WithCRDs("../../../config/crd/bases"), env.WithSetup(install))
+}
+
+// install applies the rights that are shipped.
+func install(ctx context.Context, c *env.Cluster) error {
+	return c.ApplyFiles(ctx, c.Admin(), "../../../config/rbac", "../../../config/roles", "../../../config/components/whois/rbac.yaml")
 }
