@@ -1,6 +1,7 @@
 package open
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -49,33 +51,76 @@ func TestSampleIsInstalledByOneLine(t *testing.T) {
 	assert.Contains(t, pod.Containers[0].Args, "--directory-config=/etc/countersign/directory/directory.yaml")
 	assert.Contains(t, pod.Containers[0].Args, "--leader-elect")
 	require.Len(t, pod.Volumes, 3)
+	c := started(t, pod, func(name string) map[string]string {
+		var mounted corev1.ConfigMap
+		one(t, all, "ConfigMap", name, &mounted)
+		return mounted.Data
+	})
+	answer, err := c.Lookup(t.Context(), "release-manager@example.com")
+	require.NoError(t, err)
+	assert.Equal(t, "Rosa Release", answer.Person.DisplayName)
+	_, err = c.Lookup(t.Context(), "former@example.com")
+	require.EqualError(t, err, "the account is disabled")
+}
+
+// started opens the directory as the controller would, in the pod as the kubelet would make it from the ConfigMaps.
+func started(t *testing.T, pod corev1.PodSpec, configMap func(name string) map[string]string) *directory.Cached {
+	t.Helper()
 	mounts := map[string]string{}
 	for _, mount := range pod.Containers[0].VolumeMounts {
 		mounts[mount.Name] = mount.MountPath
 	}
-
-	// As the kubelet would, from the installed objects.
 	root := t.TempDir()
 	for _, volume := range pod.Volumes {
 		if volume.ConfigMap == nil {
 			continue
 		}
-		var mounted corev1.ConfigMap
-		one(t, all, "ConfigMap", volume.ConfigMap.Name, &mounted)
 		dir := filepath.Join(root, mounts[volume.Name])
 		require.NoError(t, os.MkdirAll(dir, 0o700))
-		for key, content := range mounted.Data {
+		for key, content := range configMap(volume.ConfigMap.Name) {
 			content = strings.ReplaceAll(content, "/etc/countersign", root+"/etc/countersign")
 			require.NoError(t, os.WriteFile(filepath.Join(dir, key), []byte(content), 0o600))
 		}
 	}
 	c, err := Open(filepath.Join(root, "/etc/countersign/directory/directory.yaml"), Deps{})
 	require.NoError(t, err)
-	answer, err := c.Lookup(t.Context(), "release-manager@example.com")
+	return c
+}
+
+// TestDocumentedConfigMapWorksByHand does what the how-to says to the Deployment of config/default.
+func TestDocumentedConfigMapWorksByHand(t *testing.T) {
+	content, err := os.ReadFile("../../../docs/how-to/directory.md")
 	require.NoError(t, err)
-	assert.Equal(t, "Rosa Release", answer.Person.DisplayName)
-	_, err = c.Lookup(t.Context(), "former@example.com")
-	require.EqualError(t, err, "the account is disabled")
+	_, section, found := strings.Cut(string(content), "### By a ConfigMap\n")
+	require.True(t, found)
+	patches := regexp.MustCompile(`(?s) -p '(.*?)'\n`).FindAllStringSubmatch(section, -1)
+	require.Len(t, patches, 2)
+	config := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindStringSubmatch(section)
+	require.NotNil(t, config)
+
+	var deployment appsv1.Deployment
+	one(t, built(t, "../components/directory-openshift"), "Deployment", "countersign-controller", &deployment)
+	original, err := json.Marshal(deployment)
+	require.NoError(t, err)
+	mounted, err := strategicpatch.StrategicMergePatch(original, []byte(patches[0][1]), deployment)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(mounted, &deployment))
+	var flag []struct{ Op, Path, Value string }
+	require.NoError(t, json.Unmarshal([]byte(patches[1][1]), &flag))
+	require.Len(t, flag, 1)
+	require.Equal(t, "add /spec/template/spec/containers/0/args/-", flag[0].Op+" "+flag[0].Path)
+	require.NotEmpty(t, deployment.Spec.Template.Spec.Containers[0].Args, "or there is nothing to add to")
+	pod := deployment.Spec.Template.Spec
+	assert.Equal(t, "controller", pod.Containers[0].Name)
+	assert.Equal(t, "--directory-config=/etc/countersign/directory/directory.yaml", flag[0].Value)
+
+	c := started(t, pod, func(name string) map[string]string {
+		return map[string]map[string]string{
+			"countersign-people": {"people.yaml": people}, "countersign-directory": {"directory.yaml": config[1]},
+		}[name]
+	})
+	_, err = c.Lookup(t.Context(), "alice")
+	require.NoError(t, err)
 }
 
 // TestProxyIsGivenTheSameDirectory holds that the component whois mounts into the proxy what the controller has.
