@@ -39,12 +39,19 @@ func (k *Keeper) Register(_ context.Context, mgr ctrl.Manager) error {
 				return err
 			}
 		}
-		if err := mgr.Add(watched); err != nil {
+		if err := mgr.Add(everywhere{watched}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// everywhere runs a cache on every replica. One that is made for several kinds does not say that of itself, so the manager
+// would run it on the leader only, and no other replica would ever have a certificate.
+type everywhere struct{ cache.Cache }
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (everywhere) NeedLeaderElection() bool { return false }
 
 // first has a look taken at the start even if there is nothing yet that could change.
 func first(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

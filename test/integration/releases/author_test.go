@@ -1,14 +1,19 @@
 package releases
 
 import (
+	"context"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
 )
@@ -141,7 +146,8 @@ func TestTheDirectoryIsAway(t *testing.T) {
 	assert.True(t, release.Status.Attribution.Verified)
 }
 
-// The author is verified once, whatever else is waited for, a restart included.
+// The author is verified once, whatever else is waited for, a restart included. The check was answered before and is not
+// made again; TestVerificationIsSkippedWhenVerifiedIsAlreadyTrue has it made again.
 func TestAVerifiedAuthorIsNotVerifiedAgain(t *testing.T) {
 	w := newWorld(t)
 	alice := w.person(w.alice)
@@ -159,6 +165,52 @@ func TestAVerifiedAuthorIsNotVerifiedAgain(t *testing.T) {
 	w.runOf(release)
 	assert.Equal(t, 1, sso.questions(w.alice))
 	assert.Equal(t, at, release.Status.Attribution.VerifiedAt)
+}
+
+// The controller starts anew, remembering nobody, and the author has left. Then the rule by which he was verified is made
+// anew, and with it the check: it is answered by the Release's status, and the directory is not asked.
+func TestVerificationIsSkippedWhenVerifiedIsAlreadyTrue(t *testing.T) {
+	w := newWorld(t)
+	alice := w.person(w.alice)
+	w.plan(alice)
+	w.peopleRule()
+	release := w.release(alice)
+	w.until(release, func(r *releasev1alpha1.Release) bool {
+		return r.Status.Attribution != nil && r.Status.Attribution.Verified
+	})
+	w.says(release, validated, "from group owners")
+	at := release.Status.Attribution.VerifiedAt
+	before := w.authorChecks(release)
+	require.Len(t, before, 1)
+	require.Equal(t, 1, sso.questions(w.alice))
+
+	require.NoError(t, running.halt(syscall.SIGKILL))
+	sso.leaves(w.alice)
+	running.again(t)
+	rule := &approvalv1alpha1.ResourceCheckRule{ObjectMeta: metav1.ObjectMeta{Namespace: w.tenant, Name: "attribution-prod"}}
+	require.NoError(t, w.admin.Delete(t.Context(), rule))
+	eventually(t, func(context.Context) error {
+		for _, check := range w.authorChecks(release) {
+			if check.UID != before[0].UID && check.Status.State == duckv1alpha1.CheckApproved {
+				return nil
+			}
+		}
+		return fmt.Errorf("the check has not been made anew: %+v", w.authorChecks(release))
+	})
+	w.answer(release, approvalv1alpha1.DecisionApprove)
+	w.runOf(release)
+	assert.Equal(t, at, release.Status.Attribution.VerifiedAt)
+	assert.Equal(t, 1, sso.questions(w.alice), "no further directory query")
+}
+
+// authorChecks are the checks of who answers for the Release.
+func (w *world) authorChecks(release *releasev1alpha1.Release) []approvalv1alpha1.AttributionCheck {
+	w.t.Helper()
+	request, err := w.requestOf(w.t.Context(), release)
+	require.NoError(w.t, err)
+	var list approvalv1alpha1.AttributionCheckList
+	require.NoError(w.t, w.admin.List(w.t.Context(), &list, client.InNamespace(w.tenant), client.MatchingLabels{approvalv1alpha1.LabelRequestUID: string(request.UID)}))
+	return list.Items
 }
 
 func TestManyReleasesOfOneAuthor(t *testing.T) {

@@ -194,8 +194,8 @@ type controller struct {
 	done chan error
 }
 
-// start returns when the webhooks answer.
-func (c *controller) start(ctx context.Context) error {
+// start returns when the webhooks answer. More arguments come after those that every test has.
+func (c *controller) start(ctx context.Context, more ...string) error {
 	if err := c.prepare(ctx); err != nil {
 		return err
 	}
@@ -212,10 +212,11 @@ func (c *controller) start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	c.cmd = exec.Command(self, "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--development",
+	args := append([]string{"--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "--development",
 		"--webhook-address", "127.0.0.1", "--webhook-port", strconv.Itoa(c.port), "--health-address", net.JoinHostPort("127.0.0.1", strconv.Itoa(health)),
 		"--metrics-address", "0", "--epoch-settle", "0s", "--archive", filepath.Join(c.dir, "archive"), "--directory-config", filepath.Join(c.dir, "directory.yaml"),
-		"--automated-service-accounts", integration)
+		"--automated-service-accounts", integration}, more...)
+	c.cmd = exec.Command(self, args...)
 	c.cmd.Env = append(os.Environ(), asController+"=yes")
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	if err := c.cmd.Start(); err != nil {

@@ -35,11 +35,11 @@ func (c *controller) restart(t *testing.T) {
 	c.again(t)
 }
 
-func (c *controller) again(t *testing.T) {
+func (c *controller) again(t *testing.T, more ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	require.NoError(t, c.start(ctx))
+	require.NoError(t, c.start(ctx, more...))
 }
 
 func TestTheRunFails(t *testing.T) {
