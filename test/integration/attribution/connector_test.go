@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -187,6 +190,95 @@ func TestARuleThatStandsOnAnythingElseIsWarnedOf(t *testing.T) {
 			assert.ErrorContains(t, controllerItself(t).Create(t.Context(), check), test.want)
 		})
 	}
+}
+
+// A connector is not the only thing that somebody can be accountable for: a rule guards whatever object it names.
+func TestARuleOnATektonPipelineAsksWhoIsAccountable(t *testing.T) {
+	staff.knows("lena@example.com", "Lena")
+	w := newWorld(t)
+	ref := w.pipeline("push")
+	w.mayAskFor("tekton.dev", "pipelines")
+	rule := w.makeRule(`{}`)
+	rule.Spec.ObjectRef = ref
+	rule.Spec.ObjectRef.Namespace = ""
+	w.create(w.admin, rule)
+	eventually(t, func(ctx context.Context) error {
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(rule), rule); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(rule.Status.Conditions, approvalv1alpha1.ConditionReady) {
+			return fmt.Errorf("the rule is not ready: %+v", rule.Status)
+		}
+		return nil
+	})
+
+	for name, test := range map[string]struct {
+		user, run, ends, message string
+		state                    duckv1alpha1.CheckState
+		reason                   string
+	}{
+		"a person for himself": {
+			"lena@example.com", "", approvalv1alpha1.ReasonAllChecksApproved, "lena@example.com (Lena) ",
+			duckv1alpha1.CheckApproved, approvalv1alpha1.ReasonAttributed,
+		},
+		"a person's run": {
+			"lena@example.com", "by-lena", approvalv1alpha1.ReasonAllChecksApproved, "lena@example.com (Lena) made Job " + w.asking + "/by-lena",
+			duckv1alpha1.CheckApproved, approvalv1alpha1.ReasonAttributed,
+		},
+		"a robot's run": {
+			robot, "by-robot", approvalv1alpha1.ReasonChecksRejected, "only the robot " + robot + " stands behind Job " + w.asking + "/by-robot",
+			duckv1alpha1.CheckRejected, approvalv1alpha1.ReasonOnlyRobot,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request := w.settles(w.askAbout(ref, test.user, test.run), test.ends)
+			assert.Equal(t, "Pipeline", request.Spec.ObjectRef.Kind)
+			status := w.answered(request, w.owners, test.state, test.reason)
+			assert.Contains(t, status.Message, test.message)
+			assert.Equal(t, test.user, status.Author.Username)
+		})
+	}
+}
+
+// pipeline is an object of the owners' that is no connector.
+func (w *world) pipeline(name string) approvalv1alpha1.ObjectReference {
+	w.t.Helper()
+	pipeline := &unstructured.Unstructured{}
+	pipeline.SetAPIVersion("tekton.dev/v1")
+	pipeline.SetKind("Pipeline")
+	pipeline.SetNamespace(w.owners)
+	pipeline.SetName(name)
+	w.create(w.admin, pipeline)
+	return approvalv1alpha1.ObjectReference{APIVersion: "tekton.dev/v1", Kind: "Pipeline", Namespace: w.owners, Name: name}
+}
+
+// mayAskFor gives the requesters' service accounts the verb that a request for such an object takes.
+func (w *world) mayAskFor(group, resource string) {
+	w.t.Helper()
+	w.create(w.admin, &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.owners, Name: "askers"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{approvalv1alpha1.VerbRequest}}},
+	})
+	w.create(w.admin, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.owners, Name: "askers"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "askers"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:serviceaccounts:" + w.asking}},
+	})
+}
+
+// askAbout asks for an object as the user, for a run that he starts or, if that is empty, for himself.
+func (w *world) askAbout(object approvalv1alpha1.ObjectReference, user, run string) *approvalv1alpha1.ResourceCheckRequest {
+	w.t.Helper()
+	request := &approvalv1alpha1.ResourceCheckRequest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.asking, GenerateName: "rcr-"},
+		Spec:       approvalv1alpha1.ResourceCheckRequestSpec{ObjectRef: object, Reason: "run it"},
+	}
+	if run != "" {
+		w.run(user, run)
+		request.Spec.Context.Resource = &approvalv1alpha1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Name: run}
+	}
+	eventually(w.t, func(ctx context.Context) error { return trusted(w.t, user).Create(ctx, request) })
+	return request
 }
 
 // warnings keeps what the API server warns of.
