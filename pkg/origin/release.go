@@ -2,13 +2,12 @@ package origin
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
@@ -16,7 +15,7 @@ import (
 )
 
 // ReleaseKind is the kind of Releases: runs that have no pods of their own.
-var ReleaseKind = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindRelease).GroupKind()
+var ReleaseKind = releasev1alpha1.GroupKindRelease
 
 // Release is what is kept of a Release beside what every Node has.
 type Release struct {
@@ -50,20 +49,25 @@ func (r *Release) Accountable() string {
 // statusGrace is how long after a run was made the status of its Release may still be on its way.
 const statusGrace = 5 * time.Minute
 
-// Finder finds some object of the kind that matches; a Cache is one.
+// Finder finds the Releases whose status names a run, given as namespace/name; a Cache is one. None is no error; what is not
+// observed is ErrUnobserved.
 type Finder interface {
-	Find(ctx context.Context, kind schema.GroupKind, matches func(*Node) bool) (*Node, error)
+	ReleasesOf(ctx context.Context, run string) ([]*Node, error)
 }
 
 // MadeFor is the Release for which the controller of Releases made the run: its status, which must be guarded, names the run
 // before it is made. It is nil if there is none, and the error Is ErrUnobserved if it may yet be seen.
 func MadeFor(ctx context.Context, releases Finder, run *Node, now time.Time) (*Node, error) {
-	name := run.Namespace + "/" + run.Name
-	release, err := releases.Find(ctx, ReleaseKind, func(n *Node) bool { return n.Release.PipelineRun == name && n.Release.Verified != "" })
-	switch {
-	case err == nil:
-		return release, nil
-	case errors.Is(err, ErrNotFound) && run.Created.Add(statusGrace).Before(now):
+	named, err := releases.ReleasesOf(ctx, run.Namespace+"/"+run.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, release := range named {
+		if release.Release.Verified != "" {
+			return release, nil
+		}
+	}
+	if run.Created.Add(statusGrace).Before(now) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("the Release that %s was made for: %w", run, ErrUnobserved)
@@ -105,28 +109,17 @@ func flag(o map[string]any, path ...string) bool {
 	return err == nil && b
 }
 
-// Find returns some object of the kind that matches, as far as it has been seen. The error is ErrNotFound if there is
-// none, and ErrUnobserved while the kind is not synced or not watched at all. It looks at every object.
-func (c *Cache) Find(_ context.Context, kind schema.GroupKind, matches func(*Node) bool) (*Node, error) {
-	s, watched := c.stores[kind]
+// ReleasesOf implements Finder from what was watched.
+func (c *Cache) ReleasesOf(_ context.Context, run string) ([]*Node, error) {
+	s, watched := c.stores[ReleaseKind]
 	if !watched || !s.synced.Load() {
-		return nil, fmt.Errorf("objects of the kind %s: %w", kind, ErrUnobserved)
+		return nil, fmt.Errorf("the Releases that name the run %s: %w", run, ErrUnobserved)
 	}
-	if node := s.find(matches); node != nil {
-		return node, nil
-	}
-	return nil, fmt.Errorf("an object of the kind %s that matches: %w", kind, ErrNotFound)
+	return s.releasesOf(run), nil
 }
 
-func (s *store) find(matches func(*Node) bool) *Node {
+func (s *store) releasesOf(run string) []*Node {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, inNamespace := range s.nodes {
-		for _, node := range inNamespace {
-			if matches(node) {
-				return node
-			}
-		}
-	}
-	return nil
+	return slices.Clone(s.held.byRun[run])
 }

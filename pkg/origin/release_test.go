@@ -1,7 +1,6 @@
 package origin
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -108,18 +107,47 @@ func TestCacheFindsReleasesOnceTheirKindIsInstalled(t *testing.T) {
 	// The mapper of these tests knows one version.
 	made.SetAPIVersion("appstudio.redhat.com/v1")
 	c, _, clock, changes := startCache(t, mapper, made)
-	byRun := func(run string) func(*Node) bool { return func(n *Node) bool { return n.Release.PipelineRun == run } }
 	require.Eventually(t, c.HasSynced, 10*time.Second, time.Millisecond)
-	_, err := c.Find(context.Background(), ReleaseKind, byRun("prod/run-1"))
+	_, err := c.ReleasesOf(t.Context(), "prod/run-1")
 	require.ErrorIs(t, err, ErrUnobserved)
 
 	mapper.set(func() { mapper.known[ReleaseKind] = "releases" })
 	require.Eventually(t, clock.HasWaiters, 10*time.Second, time.Millisecond)
 	clock.Step(recheckEvery)
 	<-changes
-	node, err := c.Find(context.Background(), ReleaseKind, byRun("prod/run-1"))
+	found, err := c.ReleasesOf(t.Context(), "prod/run-1")
 	require.NoError(t, err)
-	assert.Equal(t, "Release ns/r", node.String())
-	_, err = c.Find(context.Background(), ReleaseKind, byRun("prod/run-2"))
-	require.ErrorIs(t, err, ErrNotFound)
+	require.Len(t, found, 1)
+	assert.Equal(t, "Release ns/r", found[0].String())
+	found, err = c.ReleasesOf(t.Context(), "prod/run-2")
+	require.NoError(t, err)
+	assert.Empty(t, found)
+}
+
+func TestReleasesAreHeldByTheRunThatTheyNameNow(t *testing.T) {
+	s := newStore(func(Change) {})
+	named := func(name, run string) *unstructured.Unstructured {
+		return release(name, map[string]any{"status": map[string]any{"managedProcessing": map[string]any{"pipelineRun": run}}}, nil)
+	}
+	names := func(run string) []string {
+		var out []string
+		for _, n := range s.releasesOf(run) {
+			out = append(out, n.Name)
+		}
+		return out
+	}
+	require.NoError(t, s.Add(named("a", "prod/run-1")))
+	require.NoError(t, s.Add(named("b", "prod/run-1")))
+	require.NoError(t, s.Add(named("c", "")))
+	require.NoError(t, s.Update(named("a", "prod/run-1")))
+	assert.ElementsMatch(t, []string{"a", "b"}, names("prod/run-1"))
+	require.NoError(t, s.Update(named("a", "prod/run-2")))
+	assert.Equal(t, []string{"b"}, names("prod/run-1"))
+	assert.Equal(t, []string{"a"}, names("prod/run-2"))
+	require.NoError(t, s.Delete(named("a", "prod/run-2")))
+	require.NoError(t, s.Delete(named("a", "prod/run-2")))
+	require.NoError(t, s.Replace([]any{named("b", "prod/run-3")}, "1"))
+	assert.Equal(t, map[string][]*Node{"prod/run-3": s.releasesOf("prod/run-3")}, s.held.byRun)
+	assert.Equal(t, []string{"b"}, names("prod/run-3"))
+	assert.Empty(t, names(""))
 }

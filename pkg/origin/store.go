@@ -17,9 +17,8 @@ import (
 
 // store is what a reflector fills: nodes instead of objects, with no queue between.
 type store struct {
-	mu sync.RWMutex
-	// nodes are kept by namespace and name, which are strings that the nodes hold anyway.
-	nodes   map[string]map[string]*Node
+	mu      sync.RWMutex
+	held    *held
 	changed func(Change)
 	started atomic.Bool
 	synced  atomic.Bool
@@ -46,40 +45,13 @@ func (s *store) watch(ctx context.Context, all dynamic.Interface, mapping *apime
 }
 
 func newStore(changed func(Change)) *store {
-	return &store{nodes: map[string]map[string]*Node{}, changed: changed}
+	return &store{held: newHeld(), changed: changed}
 }
 
 func (s *store) get(namespace, name string) (*Node, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	node, ok := s.nodes[namespace][name]
-	return node, ok
-}
-
-// put returns what stood in the place before.
-func put(nodes map[string]map[string]*Node, node *Node) (old *Node) {
-	inNamespace := nodes[node.Namespace]
-	if inNamespace == nil {
-		inNamespace = map[string]*Node{}
-		nodes[node.Namespace] = inNamespace
-	}
-	old = inNamespace[node.Name]
-	// The key must be a string of the node that stays.
-	delete(inNamespace, node.Name)
-	inNamespace[node.Name] = node
-	return old
-}
-
-func (s *store) remove(node *Node) (old *Node, found bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	inNamespace := s.nodes[node.Namespace]
-	old, found = inNamespace[node.Name]
-	delete(inNamespace, node.Name)
-	if len(inNamespace) == 0 {
-		delete(s.nodes, node.Namespace)
-	}
-	return old, found
+	return s.held.get(namespace, name)
 }
 
 // Transformer lets the reflector strip objects while a first list streams in, so that it never holds them whole.
@@ -110,7 +82,7 @@ func (s *store) Update(object any) error {
 		return err
 	}
 	s.mu.Lock()
-	old := put(s.nodes, node)
+	old := s.held.put(node)
 	s.mu.Unlock()
 	s.changed(Change{Old: old, New: node})
 	return nil
@@ -122,7 +94,10 @@ func (s *store) Delete(object any) error {
 	if err != nil {
 		return err
 	}
-	if old, found := s.remove(node); found {
+	s.mu.Lock()
+	old, found := s.held.remove(node.Namespace, node.Name)
+	s.mu.Unlock()
+	if found {
 		s.changed(Change{Old: old})
 	}
 	return nil
@@ -131,18 +106,18 @@ func (s *store) Delete(object any) error {
 // Replace implements cache.ReflectorStore: after the first list, and after a watch that broke.
 func (s *store) Replace(objects []any, _ string) error {
 	nodes := make([]*Node, 0, len(objects))
-	next := map[string]map[string]*Node{}
+	next := newHeld()
 	for _, object := range objects {
 		node, err := strip(object)
 		if err != nil {
 			return err
 		}
 		nodes = append(nodes, node)
-		put(next, node)
+		next.put(node)
 	}
 	s.mu.Lock()
-	before := s.nodes
-	s.nodes = next
+	before := s.held
+	s.held = next
 	s.mu.Unlock()
 	s.synced.Store(true)
 	s.report(before, nodes)
@@ -150,8 +125,8 @@ func (s *store) Replace(objects []any, _ string) error {
 }
 
 // report tells what vanished while nobody watched, and then what is there. Only the reflector that calls it writes.
-func (s *store) report(before map[string]map[string]*Node, nodes []*Node) {
-	for _, inNamespace := range before {
+func (s *store) report(before *held, nodes []*Node) {
+	for _, inNamespace := range before.nodes {
 		for _, old := range inNamespace {
 			if _, there := s.get(old.Namespace, old.Name); !there {
 				s.changed(Change{Old: old})
@@ -159,7 +134,8 @@ func (s *store) report(before map[string]map[string]*Node, nodes []*Node) {
 		}
 	}
 	for _, node := range nodes {
-		s.changed(Change{Old: before[node.Namespace][node.Name], New: node})
+		old, _ := before.get(node.Namespace, node.Name)
+		s.changed(Change{Old: old, New: node})
 	}
 }
 

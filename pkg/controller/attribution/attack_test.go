@@ -38,10 +38,10 @@ func TestS18_NamesOfAuthorsCannotDraw(t *testing.T) {
 // Whoever may use the connector can accept a plan, as well as make a run.
 func TestS16_NobodyStandsThroughAConnector(t *testing.T) {
 	actsAsBob := &connectorsv1alpha1.Connector{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "here"}, Spec: connectorsv1alpha1.ConnectorSpec{ConnectorClassName: kubernetesClass},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-b", Name: "here"}, Spec: connectorsv1alpha1.ConnectorSpec{ConnectorClassName: "k8s"},
 		Status: connectorsv1alpha1.ConnectorStatus{Identity: "bob"},
 	}
-	objects := []client.Object{actsAsBob, plan(stoodForBy("bob")), definition(ours)}
+	objects := []client.Object{actsAsBob, plan(stoodForBy("bob")), releases(ours)}
 	automated := origin.Release{AutomatedBy: robot, Standing: fixed(by("bob"))}
 	verified := automated
 	verified.Verified, verified.VerifiedAt, verified.ByPlan = "bob", asked, true

@@ -8,6 +8,7 @@ package attribution
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +25,7 @@ import (
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
 	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -56,7 +58,7 @@ type Guard interface {
 // Watched answers from watches.
 type Watched interface {
 	origin.Source
-	Find(ctx context.Context, kind schema.GroupKind, matches func(*origin.Node) bool) (*origin.Node, error)
+	origin.Finder
 }
 
 // Climber climbs from a run to the topmost one that it belongs to.
@@ -69,7 +71,7 @@ type Dependencies struct {
 	Clock clock.PassiveClock
 	// Client reads from the manager's cache, with the indexes of SetupIndexes.
 	Client client.Client
-	// Live reads from the API server: plans, and whose the kind Release is.
+	// Live reads from the API server what a cache must not have wrong: plans, and whose the kind Release is.
 	Live   client.Reader
 	Mapper apimeta.RESTMapper
 	// Origins reads runs and other resources from the API server, Watched from watches; Climber climbs over Origins.
@@ -103,6 +105,10 @@ func New(d Dependencies, username string) *Controller {
 func (c *Controller) Register(ctx context.Context, mgr ctrl.Manager) error {
 	if err := SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
+	}
+	// Definitions are read from the cache whatever else watches them.
+	if _, err := mgr.GetCache().GetInformer(ctx, definition.New()); err != nil {
+		return fmt.Errorf("whose the Release kinds are cannot be watched: %w", err)
 	}
 	return builder.ControllerManagedBy(mgr).Named(name).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).

@@ -19,6 +19,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
@@ -26,6 +27,8 @@ import (
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
+	"github.com/AlaudaDevops/countersign/pkg/controller/identity"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
@@ -69,7 +72,7 @@ func (p *people) Lookup(_ context.Context, username string) (directory.Answer, e
 type world struct {
 	t        *testing.T
 	clock    *testingclock.FakeClock
-	client   client.Client
+	client   client.WithWatch
 	events   *events.FakeRecorder
 	people   *people
 	nodes    []*origin.Node
@@ -87,7 +90,7 @@ func newWorld(t *testing.T, check *approvalv1alpha1.AttributionCheck, context *a
 	for _, add := range []func(*runtime.Scheme) error{approvalv1alpha1.AddToScheme, connectorsv1alpha1.AddToScheme, releasev1alpha1.AddToScheme, metav1.AddMetaToScheme} {
 		require.NoError(t, add(scheme))
 	}
-	scheme.AddKnownTypeWithName(definitionKind, &metav1.PartialObjectMetadata{})
+	scheme.AddKnownTypeWithName(definition.Kind, &metav1.PartialObjectMetadata{})
 	scheme.AddKnownTypeWithName(schema.FromAPIVersionAndKind(runRef.APIVersion, runRef.Kind), &metav1.PartialObjectMetadata{})
 	request := &approvalv1alpha1.ResourceCheckRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "ask", UID: "r1"},
@@ -102,7 +105,7 @@ func newWorld(t *testing.T, check *approvalv1alpha1.AttributionCheck, context *a
 		}},
 	}
 	w.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(more, check, request)...).WithStatusSubresource(check).
-		WithIndex(check, indexContext, ContextKeys).Build()
+		WithIndex(check, indexContext, ContextKeys).WithIndex(&connectorsv1alpha1.Connector{}, indexIdentity, identity.Keys).Build()
 	mapper := apimeta.NewDefaultRESTMapper(nil)
 	for _, ref := range []approvalv1alpha1.ObjectReference{runRef, releaseRef} {
 		mapper.Add(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), apimeta.RESTScopeNamespace)
@@ -119,17 +122,23 @@ func (w *world) Get(_ context.Context, kind schema.GroupKind, namespace, name st
 	if w.unseen != nil {
 		return nil, w.unseen
 	}
-	return w.Find(context.Background(), kind, func(n *origin.Node) bool { return n.Namespace == namespace && n.Name == name })
-}
-
-// Find implements Watched.
-func (w *world) Find(_ context.Context, kind schema.GroupKind, matches func(*origin.Node) bool) (*origin.Node, error) {
 	for _, n := range w.nodes {
-		if n.GroupKind() == kind && matches(n) {
+		if n.GroupKind() == kind && n.Namespace == namespace && n.Name == name {
 			return n, nil
 		}
 	}
 	return nil, origin.ErrNotFound
+}
+
+// ReleasesOf implements Watched.
+func (w *world) ReleasesOf(_ context.Context, run string) ([]*origin.Node, error) {
+	var named []*origin.Node
+	for _, n := range w.nodes {
+		if n.Release != nil && n.Release.PipelineRun == run {
+			named = append(named, n)
+		}
+	}
+	return named, nil
 }
 
 // ClimbFrom implements Climber: the last run is the topmost.
@@ -223,9 +232,9 @@ func by(author string) func(*attribution.Standing) {
 	return func(s *attribution.Standing) { s.Author, s.AcceptedAt = author, asked }
 }
 
-func definition(labels map[string]string) *metav1.PartialObjectMetadata {
-	d := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: releaseDefinition, Labels: labels}}
-	d.SetGroupVersionKind(definitionKind)
+func releases(labels map[string]string) *metav1.PartialObjectMetadata {
+	d := definition.New()
+	d.Name, d.Labels = releasev1alpha1.DefinitionReleases, labels
 	return d
 }
 
@@ -456,7 +465,7 @@ func TestAnswers(t *testing.T) {
 			wantState: duckv1alpha1.CheckRejected, wantReason: "NoAuthor",
 		},
 		"a Release that was verified before": {
-			check: ofPlan, context: &releaseRef, objects: []client.Object{definition(ours)},
+			check: ofPlan, context: &releaseRef, objects: []client.Object{releases(ours)},
 			nodes: func(w *world) {
 				w.node(releaseRef, "leaver", releasedBy(origin.Release{Author: "leaver", Verified: "leaver", VerifiedAt: asked}))
 			},
@@ -464,21 +473,21 @@ func TestAnswers(t *testing.T) {
 			wantMessage: "leaver answers for Release prod/rel-1, which was verified for the Release already.",
 		},
 		"a Release that was verified for somebody else": {
-			check: ofPlan, context: &releaseRef, objects: []client.Object{definition(ours), plan()},
+			check: ofPlan, context: &releaseRef, objects: []client.Object{releases(ours), plan()},
 			nodes: func(w *world) {
 				w.node(releaseRef, "leaver", releasedBy(origin.Release{Author: "leaver", Standing: fixed(), Verified: alice, VerifiedAt: asked}))
 			},
 			wantState: duckv1alpha1.CheckRejected, wantReason: "AuthorUnknown", wantAuthor: "leaver", wantSource: "Direct", wantLookups: []string{"leaver"},
 		},
 		"a Release of others' kind that says it was verified": {
-			check: ofPlan, context: &releaseRef, objects: []client.Object{definition(nil), plan()},
+			check: ofPlan, context: &releaseRef, objects: []client.Object{releases(nil), plan()},
 			nodes: func(w *world) {
 				w.node(releaseRef, "leaver", releasedBy(origin.Release{Author: "leaver", Standing: fixed(), Verified: "leaver", VerifiedAt: asked}))
 			},
 			wantState: duckv1alpha1.CheckRejected, wantReason: "AuthorUnknown", wantAuthor: "leaver", wantSource: "Direct", wantLookups: []string{"leaver"},
 		},
 		"a run that was made for a Release": {
-			context: &runRef, objects: []client.Object{definition(ours)},
+			context: &runRef, objects: []client.Object{releases(ours)},
 			nodes: func(w *world) {
 				w.node(runRef, own)
 				w.node(releaseRef, robot, releasedBy(origin.Release{
@@ -489,12 +498,12 @@ func TestAnswers(t *testing.T) {
 			wantMessage: "bob stands behind " + run + " by Release prod/rel-1 and is known", wantLookups: []string{"bob"},
 		},
 		"a run of our own that no Release names": {
-			context: &runRef, objects: []client.Object{definition(ours)},
+			context: &runRef, objects: []client.Object{releases(ours)},
 			nodes:     func(w *world) { w.node(runRef, own) },
 			wantState: duckv1alpha1.CheckRejected, wantReason: "OnlyRobot", wantAuthor: own,
 		},
 		"a run of our own that a Release of others' kind names": {
-			context: &runRef, objects: []client.Object{definition(nil)},
+			context: &runRef, objects: []client.Object{releases(nil)},
 			nodes: func(w *world) {
 				w.node(runRef, own)
 				w.node(releaseRef, alice, releasedBy(origin.Release{Author: alice, Verified: alice, VerifiedAt: asked, PipelineRun: "team-a/build-1"}))
@@ -502,7 +511,7 @@ func TestAnswers(t *testing.T) {
 			wantState: duckv1alpha1.CheckRejected, wantReason: "OnlyRobot", wantAuthor: own,
 		},
 		"a run of a robot that a Release names": {
-			context: &runRef, objects: []client.Object{definition(ours)},
+			context: &runRef, objects: []client.Object{releases(ours)},
 			nodes: func(w *world) {
 				w.node(runRef, robot)
 				w.node(releaseRef, alice, releasedBy(origin.Release{Author: alice, Verified: alice, VerifiedAt: asked, PipelineRun: "team-a/build-1"}))
@@ -601,7 +610,7 @@ func TestWaits(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, makeCheck(), &runRef, definition(ours)).node(runRef, alice)
+			w := newWorld(t, makeCheck(), &runRef, releases(ours)).node(runRef, alice)
 			test.edit(w)
 			got := w.reconcile()
 			assert.Equal(t, duckv1alpha1.CheckPending, got.Status.State, got.Status.Message)
@@ -618,6 +627,43 @@ func TestWaits(t *testing.T) {
 			assert.Empty(t, w.event())
 		})
 	}
+}
+
+// ownRun adds a run of our own that a Release names.
+func ownRun(w *world) *world {
+	return w.node(runRef, own).node(releaseRef, "leaver", releasedBy(origin.Release{
+		Author: "leaver", Verified: alice, VerifiedAt: asked, PipelineRun: "team-a/build-1",
+	}))
+}
+
+func TestACacheThatHasNotSeenWhoseReleasesAreLetsNothingPass(t *testing.T) {
+	stale := func(w *world) {
+		live := interceptor.NewClient(w.client, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, object, options...)
+			if key.Name == releasev1alpha1.DefinitionReleases {
+				object.SetLabels(nil)
+			}
+			return err
+		}})
+		w.ctrl.Live = live
+	}
+	w := ownRun(newWorld(t, makeCheck(), &runRef, releases(ours)))
+	stale(w)
+	assert.Equal(t, "OnlyRobot", w.reconcile().Status.Reason, "anybody could have written that status")
+
+	w = newWorld(t, makeCheck(ofPlan), &releaseRef, releases(ours), plan()).node(releaseRef, "leaver", releasedBy(origin.Release{
+		Author: "leaver", Standing: fixed(), Verified: "leaver", VerifiedAt: asked,
+	}))
+	stale(w)
+	assert.Equal(t, "AuthorUnknown", w.reconcile().Status.Reason)
+}
+
+func TestWaitingForAReleaseAsksTheAPIServerForNothing(t *testing.T) {
+	w := newWorld(t, makeCheck(), &runRef, releases(ours)).node(runRef, own, func(n *origin.Node) { n.Created = start })
+	w.ctrl.Live = interceptor.NewClient(w.client, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("asked")
+	}})
+	assert.Equal(t, "OriginPending", w.reconcile().Status.Reason)
 }
 
 func TestRecoversByItself(t *testing.T) {

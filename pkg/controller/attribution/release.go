@@ -9,25 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
-)
-
-// Whose kind Release is stands in a label of its definition. Only of ours is the status guarded.
-const (
-	releaseDefinition = "releases.appstudio.redhat.com"
-	labelPartOf       = "app.kubernetes.io/part-of"
-	partOf            = "countersign"
-)
-
-var (
-	planKind       = releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan)
-	definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 )
 
 // ofRelease is about a Release. What was verified for it already is not asked for again.
@@ -62,7 +50,7 @@ func (c *Controller) verified(ctx context.Context, node *origin.Node, facts *att
 	if acts, err := c.actsAs(ctx, author); err != nil || acts {
 		return verdict{}, false, err
 	}
-	guarded, err := c.ownReleases(ctx)
+	guarded, err := c.guarded(ctx)
 	if err != nil || !guarded {
 		return verdict{}, false, err
 	}
@@ -76,10 +64,9 @@ func (c *Controller) verified(ctx context.Context, node *origin.Node, facts *att
 }
 
 // startedBy finds the Release that a run of our own controller was made for; nil if there is none. Its status says so,
-// which is written after the run is made.
+// which is written before the run is made. While it is waited for, nothing is asked of the API server.
 func (c *Controller) startedBy(ctx context.Context, run *origin.Node, now time.Time) (*origin.Node, error) {
-	guarded, err := c.ownReleases(ctx)
-	if err != nil || !guarded {
+	if ours, err := ownReleases(ctx, c.Client); err != nil || !ours {
 		return nil, err
 	}
 	release, err := origin.MadeFor(ctx, c.Watched, run, now)
@@ -89,7 +76,13 @@ func (c *Controller) startedBy(ctx context.Context, run *origin.Node, now time.T
 			"the Release of " + run.Namespace + "/" + run.Name,
 		}
 	}
-	return release, err
+	if err != nil || release == nil {
+		return nil, err
+	}
+	if guarded, err := c.guarded(ctx); err != nil || !guarded {
+		return nil, err
+	}
+	return release, nil
 }
 
 // ofStarted is about a run that was made for a Release: who answers for the one answers for the other.
@@ -106,18 +99,21 @@ func ofStarted(release, run *origin.Node) verdict {
 	return v
 }
 
-// ownReleases tells whether the kind Release is ours, so that its status is guarded.
-func (c *Controller) ownReleases(ctx context.Context) (bool, error) {
-	definition := &metav1.PartialObjectMetadata{}
-	definition.SetGroupVersionKind(definitionKind)
-	err := c.Live.Get(ctx, client.ObjectKey{Name: releaseDefinition}, definition)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+// guarded tells whether the kind Release is ours, so that its status is guarded. A yes is asked of the API server again,
+// because the cache may lag behind, and then a status that anybody can write would be believed.
+func (c *Controller) guarded(ctx context.Context) (bool, error) {
+	if ours, err := ownReleases(ctx, c.Client); err != nil || !ours {
+		return false, err
 	}
-	if err != nil {
+	return ownReleases(ctx, c.Live)
+}
+
+func ownReleases(ctx context.Context, reader client.Reader) (bool, error) {
+	ours, err := definition.OursIn(ctx, reader, releasev1alpha1.DefinitionReleases)
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("it cannot be told whose the kind Release is: %w", err)
 	}
-	return definition.Labels[labelPartOf] == partOf, nil
+	return ours, nil
 }
 
 // standing fills in who stands for the plan that the check names, or for the protected object if that is a plan.
@@ -126,7 +122,7 @@ func (c *Controller) standing(ctx context.Context, check *approvalv1alpha1.Attri
 	if ref == nil {
 		ref = &check.Spec.Request.Object
 	}
-	if kindOf(ref) != planKind.GroupKind() {
+	if ref.GroupKind() != releasev1alpha1.GroupKindReleasePlan {
 		return nil
 	}
 	now, accepted, err := c.plan(ctx, check.Namespace, ref.Name)
@@ -137,10 +133,11 @@ func (c *Controller) standing(ctx context.Context, check *approvalv1alpha1.Attri
 	return nil
 }
 
-// plan reads a ReleasePlan as it is now, and who stands for it; nil if it is gone, or if nobody stands.
+// plan reads a ReleasePlan as it is now, and who stands for it; nil if it is gone, or if nobody stands. It is read from the
+// API server: in a cache that lags behind somebody might still stand for what was changed, or what he took back.
 func (c *Controller) plan(ctx context.Context, namespace, name string) (now, accepted *attribution.Standing, err error) {
 	plan := &metav1.PartialObjectMetadata{}
-	plan.SetGroupVersionKind(planKind)
+	plan.SetGroupVersionKind(releasev1alpha1.GroupVersion.WithKind(releasev1alpha1.KindReleasePlan))
 	err = c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, plan)
 	switch {
 	case apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err):
@@ -152,8 +149,4 @@ func (c *Controller) plan(ctx context.Context, namespace, name string) (now, acc
 	}
 	now, accepted = attribution.OfPlan(plan, c.Vocabulary)
 	return now, accepted, nil
-}
-
-func kindOf(ref *approvalv1alpha1.ObjectReference) schema.GroupKind {
-	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }

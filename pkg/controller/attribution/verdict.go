@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
-	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/identity"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
@@ -49,9 +49,6 @@ func unseen(err error, what string) error {
 	}
 	return err
 }
-
-// kubernetesClass is the class of connectors whose credentials are an identity of a cluster.
-const kubernetesClass = "k8s"
 
 // verdict finds who is accountable for what the check is about: the resource that the rule names, the context of the
 // request, or the person who asks.
@@ -220,22 +217,12 @@ func (c *Controller) disown(ctx context.Context, facts *attribution.Facts) error
 
 // actsAs tells whether a connector acts as the user.
 func (c *Controller) actsAs(ctx context.Context, username string) (bool, error) {
-	var list connectorsv1alpha1.ConnectorList
-	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("connectors cannot be listed: %w", err)
-	}
-	for i := range list.Items {
-		connector := &list.Items[i]
-		if connector.Spec.ConnectorClassName == kubernetesClass && connector.Status.Identity == username {
-			return true, nil
-		}
-	}
-	return false, nil
+	return identity.ActsAs(ctx, c.Client, indexIdentity, username)
 }
 
 // node reads an object, from the watches if they have it: what was recorded when it was made does not change.
 func (c *Controller) node(ctx context.Context, ref *approvalv1alpha1.ObjectReference) (*origin.Node, error) {
-	kind := kindOf(ref)
+	kind := ref.GroupKind()
 	node, err := c.Watched.Get(ctx, kind, ref.Namespace, ref.Name)
 	if err != nil || ref.UID == "" || node.UID != ref.UID {
 		node, err = c.Origins.Get(ctx, kind, ref.Namespace, ref.Name)

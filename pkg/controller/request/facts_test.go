@@ -18,6 +18,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/attribution"
+	"github.com/AlaudaDevops/countersign/pkg/controller/identity"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
@@ -38,13 +39,16 @@ func (n nodes) Get(_ context.Context, gk schema.GroupKind, namespace, name strin
 	return nil, n.err
 }
 
-func (n nodes) Find(_ context.Context, gk schema.GroupKind, matches func(*origin.Node) bool) (*origin.Node, error) {
+func (n nodes) ReleasesOf(_ context.Context, run string) ([]*origin.Node, error) {
 	for _, node := range n.byName {
-		if node.GroupKind() == gk && matches(node) {
-			return node, nil
+		if node.Release != nil && node.Release.PipelineRun == run {
+			return []*origin.Node{node}, nil
 		}
 	}
-	return nil, n.err
+	if !errors.Is(n.err, origin.ErrNotFound) {
+		return nil, n.err
+	}
+	return nil, nil
 }
 
 // climbs is a climber that knows one way.
@@ -73,7 +77,7 @@ func newFactsController(t *testing.T, watched Watched, live origin.Source, climb
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, connectorsv1alpha1.AddToScheme(scheme))
-	b := fake.NewClientBuilder().WithScheme(scheme)
+	b := fake.NewClientBuilder().WithScheme(scheme).WithIndex(&connectorsv1alpha1.Connector{}, indexIdentity, identity.Keys)
 	for _, c := range connectors {
 		b = b.WithObjects(c)
 	}

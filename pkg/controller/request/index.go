@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
+	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/identity"
 	"github.com/AlaudaDevops/countersign/pkg/fingerprint"
 )
 
@@ -22,6 +24,7 @@ const (
 	indexCheck           = "request.check"
 	indexRuleObject      = "request.ruleObject"
 	indexAnswered        = "request.answered"
+	indexIdentity        = "request.connectorIdentity"
 )
 
 // Index defines the indexes that the controller needs of a manager's cache.
@@ -39,6 +42,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		{&approvalv1alpha1.ResourceCheckRequest{}, indexCheck, ofRequest(checkUIDs)},
 		{&approvalv1alpha1.ResourceCheckRule{}, indexRuleObject, ruleObject},
 		{&approvalv1alpha1.ApprovalResponse{}, indexAnswered, answered},
+		{&connectorsv1alpha1.Connector{}, indexIdentity, identity.Keys},
 	} {
 		if err := indexer.IndexField(ctx, index.of, index.name, index.extract); err != nil {
 			return fmt.Errorf("the index %s cannot be made: %w", index.name, err)
@@ -82,8 +86,6 @@ func refKey(ref *approvalv1alpha1.ObjectReference, namespace string) string {
 func nameKey(gk schema.GroupKind, namespace, name string) string {
 	return gk.String() + "/" + namespace + "/" + name
 }
-
-func groupKindOf(ref *approvalv1alpha1.ObjectReference) schema.GroupKind { return ref.GroupKind() }
 
 func runKeys(r *approvalv1alpha1.ResourceCheckRequest) []string {
 	if run := r.Spec.Context.Resource; run != nil && r.Status.Ended == nil {

@@ -9,19 +9,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
-	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/identity"
 	"github.com/AlaudaDevops/countersign/pkg/decision"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
 // maxExcluded bounds the list of those who may not answer, as its schema has it.
 const maxExcluded = 64
-
-// kubernetesClass is the class of connectors whose credentials are an identity of a cluster.
-const kubernetesClass = "k8s"
 
 // facts are what is to be told about a request, whatever rule asks.
 type facts struct {
@@ -54,15 +50,13 @@ func (c *Controller) factsOf(ctx context.Context, request *approvalv1alpha1.Reso
 	if err != nil {
 		return nil, fmt.Errorf("who is behind %s cannot be seen yet: %w", start, err)
 	}
-	connectors, err := c.connectorIdentities(ctx)
-	if err != nil {
+	if err := f.climbed(climb, c.Runs.Since(), func(user string) (bool, error) { return c.actsAs(ctx, user) }); err != nil {
 		return nil, err
 	}
-	f.climbed(climb, c.Runs.Since(), connectors)
 	if start.Release != nil {
 		f.released(start.Release)
 	}
-	if err := c.startedFor(ctx, climb.Hops[len(climb.Hops)-1].Node, f, connectors); err != nil {
+	if err := c.startedFor(ctx, climb.Hops[len(climb.Hops)-1].Node, f); err != nil {
 		return nil, err
 	}
 	f.pipeline, f.parameters = climb.Resource.Pipeline, climb.Resource.Parameters
@@ -70,7 +64,7 @@ func (c *Controller) factsOf(ctx context.Context, request *approvalv1alpha1.Reso
 }
 
 // startedFor adds who is behind a run that our own controller started for a Release: it did so for them.
-func (c *Controller) startedFor(ctx context.Context, run *origin.Node, f *facts, connectors map[string]bool) error {
+func (c *Controller) startedFor(ctx context.Context, run *origin.Node, f *facts) error {
 	since := c.Runs.Since()
 	if creator, ok := run.Creator(since); !ok || creator != c.options.Username {
 		return nil
@@ -84,7 +78,11 @@ func (c *Controller) startedFor(ctx context.Context, run *origin.Node, f *facts,
 		return nil
 	}
 	creator, ok := release.Creator(since)
-	f.unknown = f.unknown || !ok || connectors[creator]
+	acts, err := c.actsAs(ctx, creator)
+	if err != nil {
+		return err
+	}
+	f.unknown = f.unknown || !ok || acts
 	f.exclude(creator)
 	f.released(release.Release)
 	return nil
@@ -121,9 +119,9 @@ func (c *Controller) beginning(ctx context.Context, in *approvalv1alpha1.Request
 
 // node reads an object by name and UID, from the watches if they have it.
 func (c *Controller) node(ctx context.Context, ref *approvalv1alpha1.ObjectReference) (*origin.Node, error) {
-	node, err := c.Runs.Watched.Get(ctx, groupKindOf(ref), ref.Namespace, ref.Name)
+	node, err := c.Runs.Watched.Get(ctx, ref.GroupKind(), ref.Namespace, ref.Name)
 	if err != nil || node.UID != ref.UID {
-		node, err = c.Runs.Live.Get(ctx, groupKindOf(ref), ref.Namespace, ref.Name)
+		node, err = c.Runs.Live.Get(ctx, ref.GroupKind(), ref.Namespace, ref.Name)
 	}
 	switch {
 	case err != nil:
@@ -134,29 +132,23 @@ func (c *Controller) node(ctx context.Context, ref *approvalv1alpha1.ObjectRefer
 	return node, nil
 }
 
-// connectorIdentities are the users that connectors act as. An object created by one of them may come from anybody who
-// may use the connector.
-func (c *Controller) connectorIdentities(ctx context.Context) (map[string]bool, error) {
-	var list connectorsv1alpha1.ConnectorList
-	if err := c.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("connectors cannot be listed: %w", err)
-	}
-	identities := map[string]bool{}
-	for i := range list.Items {
-		if connector := &list.Items[i]; connector.Status.Identity != "" && connector.Spec.ConnectorClassName == kubernetesClass {
-			identities[connector.Status.Identity] = true
-		}
-	}
-	return identities, nil
+// actsAs tells whether a connector acts as the user. An object created by him may come from anybody who may use the
+// connector.
+func (c *Controller) actsAs(ctx context.Context, user string) (bool, error) {
+	return identity.ActsAs(ctx, c.Client, indexIdentity, user)
 }
 
 // climbed notes the creator of every object on the way; the last one is behind all of them. A controller that made the
 // last one did so for somebody who cannot be seen.
-func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[string]bool) {
+func (f *facts) climbed(climb *origin.Climb, since time.Time, actsAs func(user string) (bool, error)) error {
 	for i := range climb.Hops {
 		hop := &climb.Hops[i]
 		creator, ok := hop.Node.Creator(since)
-		if !ok || connectors[creator] {
+		acts, err := actsAs(creator)
+		if err != nil {
+			return err
+		}
+		if !ok || acts {
 			creator, f.unknown = approvalv1alpha1.UnknownUser, true
 		} else {
 			f.exclude(creator)
@@ -165,6 +157,7 @@ func (f *facts) climbed(climb *origin.Climb, since time.Time, connectors map[str
 		f.person = orUnknown(creator)
 		f.hops = append(f.hops, approvalv1alpha1.ContextHop{Resource: hop.Node.Reference(), CreatedBy: creator, Proven: hop.Proven})
 	}
+	return nil
 }
 
 // released adds who answers for a Release: he asks for it as much as whoever made it.
