@@ -42,7 +42,9 @@ func everybody() *server {
 		member("7", "reused2", map[string]any{"externalId": "reused", "name": map[string]any{"givenName": "Re", "familyName": "Used"}}),
 	}
 	for i, name := range specialNames {
-		users = append(users, member(fmt.Sprintf("s%d", i), name, nil))
+		users = append(users, member(fmt.Sprintf("s%d", i), name, nil),
+			member(fmt.Sprintf("e%d", i), fmt.Sprintf("mailed%d", i), map[string]any{"emails": emails(name)}),
+			member(fmt.Sprintf("x%d", i), fmt.Sprintf("external%d", i), map[string]any{"externalId": name}))
 	}
 	for i, name := range []string{"CASE", "CAse", "CasE", "case", "cASE", "Case"} {
 		users = append(users, member(fmt.Sprintf("c%d", i), name, nil))
@@ -114,11 +116,13 @@ func TestNo(t *testing.T) {
 }
 
 func TestFindsSpecialNames(t *testing.T) {
-	client := everybody().client(t, func(*Config) {})
-	for i, name := range specialNames {
-		person, err := client.Lookup(t.Context(), name)
-		require.NoErrorf(t, err, "%q", name)
-		assert.Equal(t, fmt.Sprintf("s%d", i), person.UID)
+	for match, prefix := range map[string]string{MatchUserName: "s", MatchEmail: "e", MatchExternalID: "x"} {
+		client := everybody().client(t, func(c *Config) { c.Match = match })
+		for i, name := range specialNames {
+			person, err := client.Lookup(t.Context(), name)
+			require.NoErrorf(t, err, "%q by %s", name, match)
+			assert.Equal(t, fmt.Sprint(prefix, i), person.UID)
+		}
 	}
 }
 
