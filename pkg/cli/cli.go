@@ -101,8 +101,8 @@ func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:         "kubectl-countersign",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: displayName},
-		Short:       "Ask for the use of protected objects, answer, wait and explain",
-		Long: "Ask for the use of protected objects, answer, wait and explain." +
+		Short:       "Ask for the use of protected objects, answer, and see who answers for what",
+		Long: "Ask for the use of protected objects, wait, answer, and let it be explained; stand for release plans; find out who did what." +
 			exits(codes{ExitDenied: "denied or rejected", ExitPending: "still pending", ExitNotFound: "not found"}),
 		Example: example(`
 # Ask to push to the production registry for two hours, and wait for the answer
@@ -113,7 +113,13 @@ func (p *program) command() *cobra.Command {
 {{}} approve rcr-2c7f -n prod
 
 # Why is it refused?
-{{}} explain connector/prod-harbor -n prod --method PUT --path /v2/app/manifests/1`),
+{{}} explain connector/prod-harbor -n prod --method PUT --path /v2/app/manifests/1
+
+# Answer for the Releases that programs make by a plan
+{{}} accept releaseplan/shop -n team-a
+
+# Who is behind this run?
+{{}} chain pipelinerun/release-7 -n team-a`),
 		SilenceErrors: true, SilenceUsage: true,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
