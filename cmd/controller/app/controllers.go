@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/AlaudaDevops/countersign/pkg/archive"
-	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/approvalrequest"
 	attributioncheck "github.com/AlaudaDevops/countersign/pkg/controller/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/controller/checkkind"
@@ -49,15 +48,9 @@ func (p *parts) addControllers(ctx context.Context, mgr ctrl.Manager) error {
 	scripts := script.New(p.clock, mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("script"))
 	p.runs.OnChange(requests.RunChanged)
 	p.runs.OnChange(scripts.RunChanged)
-	attributions, err := p.newAttributions(mgr)
-	if err != nil {
-		return err
-	}
+	attributions := p.newAttributions(mgr)
 	p.runs.OnChange(attributions.RunChanged)
-	releases, plans, err := p.newReleases(mgr)
-	if err != nil {
-		return err
-	}
+	releases, plans := p.newReleases(mgr)
 	p.runs.OnChange(releases.RunChanged)
 	for _, register := range []func(context.Context, ctrl.Manager) error{
 		rule.NewController(p.clock, mgr.GetClient(), mgr.GetAPIReader(), p.registry, mgr.GetEventRecorder("rule")).Register,
@@ -118,31 +111,23 @@ func (p *parts) newRequests(ctx context.Context, mgr ctrl.Manager) (*request.Con
 	})
 }
 
-func (p *parts) newAttributions(mgr ctrl.Manager) (*attributioncheck.Controller, error) {
-	words, err := attribution.LookupVocabulary(p.options.Vocabulary)
-	if err != nil {
-		return nil, err
-	}
+func (p *parts) newAttributions(mgr ctrl.Manager) *attributioncheck.Controller {
 	live := origin.NewLive(p.dynamic, mgr.GetRESTMapper())
 	return attributioncheck.New(attributioncheck.Dependencies{
 		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(),
 		Origins: live, Watched: p.runs, Climber: origin.NewClimber(live, p.origin, p.epoch.Since), Since: p.epoch.Since,
-		Guard: p.watcher, People: p.people, Vocabulary: words, Recorder: mgr.GetEventRecorder("attribution"),
-	}, p.username), nil
+		Guard: p.watcher, People: p.people, Vocabulary: p.words, Recorder: mgr.GetEventRecorder("attribution"),
+	}, p.username)
 }
 
 // newReleases makes the controllers of the Release kinds, which begin once those are installed.
-func (p *parts) newReleases(mgr ctrl.Manager) (*release.Controller, *releaseplan.Controller, error) {
-	words, err := attribution.LookupVocabulary(p.options.Vocabulary)
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *parts) newReleases(mgr ctrl.Manager) (*release.Controller, *releaseplan.Controller) {
 	releases := release.New(release.Dependencies{
 		Clock: p.clock, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Mapper: mgr.GetRESTMapper(), Guard: p.watcher, Since: p.epoch.Since,
 		Recorder: mgr.GetEventRecorder("release"),
-	}, release.Options{Username: p.username, Vocabulary: words})
+	}, release.Options{Username: p.username, Vocabulary: p.words})
 	plans := releaseplan.New(releaseplan.Dependencies{
 		Clock: p.clock, Client: mgr.GetClient(), People: p.people, Recorder: mgr.GetEventRecorder("releaseplan"),
-	}, releaseplan.Options{Vocabulary: words, Recheck: p.options.StandingRecheck})
-	return releases, plans, nil
+	}, releaseplan.Options{Vocabulary: p.words, Recheck: p.options.StandingRecheck})
+	return releases, plans
 }

@@ -12,31 +12,23 @@ import (
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 
+	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/gate/guarded"
 )
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// releasesName is the definition of the kind Release; labelPartOf tells whose it is.
-const (
-	releasesName = "releases.appstudio.redhat.com"
-	labelPartOf  = "app.kubernetes.io/part-of"
-)
-
 // hasOwnReleases tells whether the Release kinds of the cluster are ours.
 func hasOwnReleases(ctx context.Context, client dynamic.Interface) (bool, error) {
-	definition, err := client.Resource(definitions).Get(ctx, releasesName, metav1.GetOptions{})
+	found, err := client.Resource(definitions).Get(ctx, releasev1alpha1.DefinitionReleases, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("it cannot be told whether the cluster's Release kinds are those of Countersign: %w", err)
 	}
-	return isOurs(definition), nil
-}
-
-func isOurs(definition metav1.Object) bool {
-	return definition.GetLabels()[labelPartOf] == "countersign"
+	return definition.Ours(found), nil
 }
 
 // releaseKinds has the watcher want the policies of the Release kinds for as long as those kinds are ours.
@@ -51,7 +43,7 @@ func (r *releaseKinds) NeedLeaderElection() bool { return false }
 // Start watches until the context ends. It implements manager.Runnable.
 func (r *releaseKinds) Start(ctx context.Context) error {
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(r.client, 0, metav1.NamespaceAll, func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, releasesName).String()
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, releasev1alpha1.DefinitionReleases).String()
 	})
 	if _, err := factory.ForResource(definitions).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { r.seen(object) },
@@ -67,7 +59,7 @@ func (r *releaseKinds) Start(ctx context.Context) error {
 }
 
 func (r *releaseKinds) seen(object any) {
-	if definition, ok := object.(metav1.Object); ok {
-		r.watcher.WantReleases(isOurs(definition))
+	if found, ok := object.(metav1.Object); ok {
+		r.watcher.WantReleases(definition.Ours(found))
 	}
 }

@@ -24,6 +24,7 @@ import (
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/config/policies"
+	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/authz"
 	"github.com/AlaudaDevops/countersign/pkg/checks"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
@@ -49,6 +50,7 @@ type parts struct {
 	runs     *origin.Cache
 	authz    *authz.Authorizer
 	people   *directory.Cached
+	words    attribution.Vocabulary
 }
 
 // Run runs the controller until the context ends.
@@ -103,22 +105,19 @@ func newManager(config *rest.Config, options Options) (ctrl.Manager, error) {
 }
 
 func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, error) {
-	config := mgr.GetConfig()
-	client, err := kubernetes.NewForConfigAndClient(config, mgr.GetHTTPClient())
+	client, dyn, err := newClients(mgr)
 	if err != nil {
 		return nil, err
 	}
-	dyn, err := dynamic.NewForConfigAndClient(config, mgr.GetHTTPClient())
+	table, err := originTable(options)
 	if err != nil {
 		return nil, err
-	}
-	table := origin.DefaultConfig()
-	if options.OriginFile != "" {
-		if table, err = origin.LoadConfig(options.OriginFile); err != nil {
-			return nil, err
-		}
 	}
 	username, err := ownName(ctx, client, options.Username)
+	if err != nil {
+		return nil, err
+	}
+	words, err := attribution.LookupVocabulary(options.Vocabulary)
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +142,24 @@ func newParts(ctx context.Context, mgr ctrl.Manager, options Options) (*parts, e
 		origin: table, runs: origin.NewCache(tick, dyn, mgr.GetRESTMapper(), table),
 		// Somebody who was given a right just now asks at once, so a no is not remembered.
 		authz:  authz.New(tick, client.AuthorizationV1().SubjectAccessReviews(), authz.WithTTL(authz.DefaultAllowTTL, 0)),
-		people: people,
+		people: people, words: words,
 	}, nil
+}
+
+func newClients(mgr ctrl.Manager) (kubernetes.Interface, dynamic.Interface, error) {
+	client, err := kubernetes.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, nil, err
+	}
+	dyn, err := dynamic.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	return client, dyn, err
+}
+
+func originTable(options Options) (origin.Config, error) {
+	if options.OriginFile == "" {
+		return origin.DefaultConfig(), nil
+	}
+	return origin.LoadConfig(options.OriginFile)
 }
 
 // ownName is the user name that the creator records of our checks carry.

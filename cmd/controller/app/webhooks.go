@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/AlaudaDevops/countersign/config/policies"
-	"github.com/AlaudaDevops/countersign/pkg/attribution"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/asked"
 	"github.com/AlaudaDevops/countersign/pkg/webhook/certs"
@@ -45,10 +44,6 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 	if err := asked.SetupIndex(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	vocabulary, err := attribution.LookupVocabulary(p.options.Vocabulary)
-	if err != nil {
-		return err
-	}
 	server := webhook.NewServer(webhook.Options{
 		Host: p.options.WebhookAddress, Port: p.options.WebhookPort, TLSOpts: []func(*tls.Config){keeper.Configure},
 	})
@@ -60,8 +55,8 @@ func (p *parts) addWebhooks(ctx context.Context, mgr ctrl.Manager) error {
 		script.New(),
 		timewindow.New(),
 		creator.New(p.authz),
-		release.New(release.Deps{Live: live, Access: p.authz, Vocabulary: vocabulary, Automated: sets.New(p.options.AutomatedAccounts...)}),
-		releaseplan.New(releaseplan.Deps{Clock: p.clock, Vocabulary: vocabulary}),
+		release.New(release.Deps{Live: live, Access: p.authz, Vocabulary: p.words, Automated: sets.New(p.options.AutomatedAccounts...)}),
+		releaseplan.New(releaseplan.Deps{Clock: p.clock, Vocabulary: p.words}),
 	} {
 		hook.Register(server)
 	}
