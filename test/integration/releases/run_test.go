@@ -137,8 +137,8 @@ func TestS6_ARunOfTheNameThatSomebodyElseMade(t *testing.T) {
 	w.says(release, released, "False Failed: the pipeline run "+release.Status.ManagedProcessing.PipelineRun+" was not made by this controller")
 }
 
-// Whose kinds these are is seen at once; their status is never written, and nothing is run.
-func TestReleasesOfAnotherProductAreOnlyAskedFor(t *testing.T) {
+// Whose kinds these are is seen at once. What holds where they are another product's is tested beside Konflux.
+func TestKindsThatBecomeAnotherProductsAreOnlyAskedFor(t *testing.T) {
 	w := newWorld(t)
 	alice := w.person(w.alice)
 	w.plan(alice)
@@ -151,13 +151,6 @@ func TestReleasesOfAnotherProductAreOnlyAskedFor(t *testing.T) {
 	require.NoError(t, w.admin.Get(t.Context(), keyOf(release), release))
 	assert.Empty(t, release.Status)
 	assert.Empty(t, w.runs())
-	assert.Len(t, w.requests(), 1)
-
-	sso.leaves("gone@" + w.tenant)
-	release = w.release(w.person("gone@" + w.tenant))
-	eventually(t, eventIs(w, release, "Warning ValidationError: "))
-	require.NoError(t, w.admin.Get(t.Context(), keyOf(release), release))
-	assert.Empty(t, release.Status)
 }
 
 func (w *world) belongsTo(plural, product string) {
