@@ -39,8 +39,8 @@ func (p *program) creators() *cobra.Command {
 		Short: "Look after the records of who created what",
 		Long: `Look after the records of who created what. The API server writes them for objects that are made; what is older has none
 until an administrator assigns one with migrate.`,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.migrate())
 	return cmd
