@@ -276,7 +276,7 @@ func TestS16_UntrustedServersAreRefused(t *testing.T) {
 }
 
 func TestPlaintextWorksWhereItIsAccepted(t *testing.T) {
-	resttest.TakesPlaintextOnlyIfTold(t, janes(), "jane", opener)
+	resttest.WorksInPlaintext(t, janes(), "jane", opener)
 }
 
 func TestObeysTheContext(t *testing.T) {

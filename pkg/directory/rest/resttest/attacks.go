@@ -61,8 +61,8 @@ func RefusesUntrusted(t *testing.T, handler http.Handler, person string, open Op
 	require.NoError(t, err, "the good certificate is trusted")
 }
 
-// TakesPlaintextOnlyIfTold opens a directory without TLS, which must work: the caller has accepted it.
-func TakesPlaintextOnlyIfTold(t *testing.T, handler http.Handler, person string, open Opener) {
+// WorksInPlaintext asks without TLS, as somebody who has accepted that.
+func WorksInPlaintext(t *testing.T, handler http.Handler, person string, open Opener) {
 	t.Helper()
 	_, err := open(t, "http://"+serveAs(t, nil, handler), "").Lookup(t.Context(), person)
 	require.NoError(t, err)
