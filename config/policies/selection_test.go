@@ -259,6 +259,17 @@ func TestConditionsOfTheWebhookForWorkloadsLeaveOutWhatTheySay(t *testing.T) {
 	}
 }
 
+// Where webhooks leave Countersign's own namespace out, a policy refuses records: no more, and no less.
+func TestRecordsAreRefusedWhereTheWebhookForWorkloadsIsNotAsked(t *testing.T) {
+	mutating, _ := twoWebhooks(t)
+	workloads := mutating.Webhooks[1]
+	exempt := webhooks()[Key{KindValidatingPolicy, CreatorRecord + "-exempt"}].(*admissionregistrationv1.ValidatingAdmissionPolicy)
+	left := workloads.NamespaceSelector.MatchExpressions[0]
+	assert.Equal(t, map[string]string{left.Key: left.Values[0]}, exempt.Spec.MatchConstraints.NamespaceSelector.MatchLabels)
+	require.Len(t, exempt.Spec.MatchConditions, 1)
+	assert.Contains(t, workloads.MatchConditions, exempt.Spec.MatchConditions[0])
+}
+
 // A kind that is added to what is shipped must be added to the selection.
 func TestEveryShippedKindIsSelected(t *testing.T) {
 	shipped := shippedSelection(t)

@@ -213,3 +213,28 @@ func TestS9_WithoutWebhooksNothingUnrecordedIsMade(t *testing.T) {
 	require.NoError(t, admin.Update(t.Context(), relabelled))
 	assert.Equal(t, namespace, relabelled.Labels[corev1.LabelMetadataName], "the exemption goes by a label that nobody chooses")
 }
+
+// What the webhooks leave out, so that the controller can come back, has no record, whoever writes one there.
+func TestS2_NobodyForgesARecordWhereNoneIsKept(t *testing.T) {
+	p := planes[1]
+	admin := p.admin(t)
+	plainly := pod(systemNamespace, "exempt")
+	require.NoError(t, admin.Create(t.Context(), plainly))
+	t.Cleanup(func() { assert.NoError(t, admin.Delete(context.Background(), plainly)) })
+	assert.Empty(t, record(reread(t, p, plainly)))
+	sent, job := pod(systemNamespace, "forged"), deployment(systemNamespace, "forged", 0)
+	sent.SetAnnotations(forged())
+	job.SetAnnotations(map[string]string{approvalv1alpha1.AnnotationCreatedBy: "olga"})
+	bound := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Annotations: forged()}, Target: corev1.ObjectReference{Kind: "Node", Name: "node"}}
+	for name, write := range map[string]error{
+		"create":     admin.Create(t.Context(), sent),
+		"deployment": admin.Create(t.Context(), job),
+		"patch":      merged(forgedJSON)(t.Context(), admin, plainly),
+		"status":     admin.Status().Patch(t.Context(), plainly, client.RawPatch("application/merge-patch+json", []byte(forgedJSON))),
+		"binding":    admin.SubResource("binding").Create(t.Context(), plainly, bound),
+	} {
+		assert.ErrorContains(t, write, "no creator record is kept of what runs in countersign-system", name)
+	}
+	assert.Empty(t, record(reread(t, p, plainly)))
+	assert.NoError(t, merged(`{"metadata":{"labels":{"a":"b"}}}`)(t.Context(), admin, plainly), "anything else may be written")
+}
