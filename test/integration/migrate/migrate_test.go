@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,6 +192,40 @@ func (p *program) run(ctx context.Context, args ...string) int {
 	return cli.Run(ctx, append(common, args...), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &p.out, ErrOut: &p.err})
 }
 
+// start runs the built program as another process, which a signal ends as it ends a person's.
+func (p *program) start(built string, args ...string) *exec.Cmd {
+	p.t.Helper()
+	p.out.Reset()
+	p.err.Reset()
+	common := []string{"--kubeconfig", p.kubeconfig, "--cache-dir", filepath.Dir(p.kubeconfig), "creators", "migrate"}
+	process := exec.CommandContext(p.t.Context(), built, append(common, args...)...)
+	process.Stdout, process.Stderr = &p.out, &p.err
+	require.NoError(p.t, process.Start())
+	return process
+}
+
+// ended is the state of the process that is ended by the signal in the middle, after so many lines of its progress file.
+func (p *program) ended(process *exec.Cmd, progress string, after int, by os.Signal) *os.ProcessState {
+	p.t.Helper()
+	gone := make(chan error, 1)
+	go func() { gone <- process.Wait() }()
+	require.Eventually(p.t, func() bool { return len(gone) > 0 || lines(progress) > after }, patience, tick)
+	require.Empty(p.t, gone, "it still runs: %s", &p.err)
+	require.NoError(p.t, process.Process.Signal(by))
+	var exit *exec.ExitError
+	require.ErrorAs(p.t, <-gone, &exit)
+	return exit.ProcessState
+}
+
+// build builds the command line.
+func build(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "kubectl-countersign")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../../cmd/kubectl-countersign").CombinedOutput()
+	require.NoErrorf(t, err, "%s", output)
+	return path
+}
+
 // logs are the API server's audit logs, of which it begins a new one now and then.
 func logs(t *testing.T) string {
 	t.Helper()
@@ -226,10 +262,12 @@ func TestMigrateTenThousandOldObjects(t *testing.T) {
 	bind(t, w.admin, administrator, rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list", "patch"}})
 	admin := personAt(t, administrator)
 	progress := filepath.Join(t.TempDir(), "creators.progress")
-	migrate := []string{"-A", "--kinds", "jobs", "--from-audit-log", logs(t), "--progress-file", progress, "--rate", "100000", "--concurrency", "8"}
+	migrate := func() []string { // the API server renames its log when it has grown, as it does meanwhile
+		return []string{"-A", "--kinds", "jobs", "--from-audit-log", logs(t), "--progress-file", progress, "--rate", "100000", "--concurrency", "8"}
+	}
 
 	// Without the verb nothing is even read; without the policies nothing is written.
-	require.Equal(t, cli.ExitDenied, admin.run(t.Context(), migrate...))
+	require.Equal(t, cli.ExitDenied, admin.run(t.Context(), migrate()...))
 	assert.Contains(t, admin.err.String(), "the verb migrate on creators.authority.alaudadevops.io")
 	bind(t, w.admin, administrator, rbacv1.PolicyRule{APIGroups: []string{approvalv1alpha1.AuthorityGroup}, Resources: []string{"creators"}, Verbs: []string{"migrate"}})
 	require.Equal(t, cli.ExitDenied, admin.run(t.Context(), "job/"+keys[0].Name, "-n", keys[0].Namespace, "--to", "mallory"))
@@ -247,12 +285,9 @@ func TestMigrateTenThousandOldObjects(t *testing.T) {
 	require.NotEmpty(t, admins)
 
 	// Interrupted in the middle, it leaves a progress file that agrees with the cluster.
-	ctx, interrupt := context.WithCancel(t.Context())
-	code := make(chan int)
-	go func() { code <- admin.run(ctx, migrate...) }()
-	require.Eventually(t, func() bool { return lines(progress) > 2000 }, patience, tick)
-	interrupt()
-	require.Equal(t, cli.ExitError, <-code)
+	built := build(t)
+	state := admin.ended(admin.start(built, migrate()...), progress, 2000, os.Interrupt)
+	require.Equal(t, cli.ExitError, state.ExitCode(), admin.err.String())
 	assert.Contains(t, admin.err.String(), "interrupted: what was assigned stays")
 	first := countRecords(w.records()) - len(renewed)
 	assert.Greater(t, first, 1999)
@@ -260,8 +295,16 @@ func TestMigrateTenThousandOldObjects(t *testing.T) {
 	assert.Equal(t, first+1, lines(progress), "a line for each, and the head")
 	assert.Contains(t, admin.out.String(), fmt.Sprintf("Assigned:     %d, in ", first))
 
+	// Killed, it had no time to write down the last that it did, and had written down nothing that it did not do.
+	state = admin.ended(admin.start(built, migrate()...), progress, first+2000, os.Kill)
+	require.Equal(t, syscall.SIGKILL, state.Sys().(syscall.WaitStatus).Signal())
+	known := lines(progress) - 1
+	killed := countRecords(w.records()) - len(renewed)
+	assert.GreaterOrEqual(t, killed, known)
+	assert.Less(t, killed, old-len(renewed), "there is something left")
+
 	// The same command goes on.
-	require.Equal(t, cli.ExitDone, admin.run(t.Context(), migrate...), admin.err.String()+admin.out.String())
+	require.Equal(t, cli.ExitDone, admin.run(t.Context(), migrate()...), admin.err.String()+admin.out.String())
 	want := map[types.NamespacedName][2]string{}
 	for key, creator := range w.creators {
 		want[key] = [2]string{creator, administrator}
@@ -270,9 +313,9 @@ func TestMigrateTenThousandOldObjects(t *testing.T) {
 		want[key] = [2]string{admins, ""}
 	}
 	assert.Empty(t, cmp.Diff(want, w.records()), "everybody's own, each as assigned, and no other")
-	assert.Contains(t, admin.out.String(), fmt.Sprintf("Assigned:     %d, in ", old-len(renewed)-first))
-	assert.Contains(t, admin.out.String(), fmt.Sprintf("Done before:  %d\nHad one:      %d\nNo evidence:  0\nGone:         0\nRefused:      0\n", first, len(renewed)))
-	t.Logf("first run:  %d\nsecond run:\n%s", first, admin.out.String())
+	assert.Contains(t, admin.out.String(), fmt.Sprintf("Assigned:     %d, in ", old-len(renewed)-killed))
+	assert.Contains(t, admin.out.String(), fmt.Sprintf("Done before:  %d\nHad one:      %d\nNo evidence:  0\nGone:         0\nRefused:      0\n", known, killed-known+len(renewed)))
+	t.Logf("interrupted after %d, killed after %d, of which %d were written down; last run:\n%s", first, killed, known, admin.out.String())
 
 	// Nothing is ever replaced, by this command or past it.
 	require.Equal(t, cli.ExitDone, admin.run(t.Context(), "job/"+keys[100].Name, "job/"+renewed[0].Name, "-n", keys[100].Namespace, "--to", "mallory"))
