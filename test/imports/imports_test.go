@@ -31,6 +31,7 @@ var layers = [][]string{
 var sameLayer = map[string][]string{
 	"pkg/decision": {"pkg/operation", "pkg/fingerprint"},
 	"cmd":          {"test"}, // cmd/dev starts the test environment
+	"test":         {"cmd"},  // tests start whole programs
 	"pkg/checks":   {"pkg/checks"},
 }
 
