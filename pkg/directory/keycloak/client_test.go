@@ -12,8 +12,8 @@ import (
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
-	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
+	"github.com/AlaudaDevops/countersign/test/env/resttest"
 )
 
 // specialNames are values of an attribute, of the user name, and of the address, each of another user.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
-	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
+	"github.com/AlaudaDevops/countersign/test/env/resttest"
 )
 
 const (

@@ -15,9 +15,9 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
-	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
 	"github.com/AlaudaDevops/countersign/test/env/pki"
+	"github.com/AlaudaDevops/countersign/test/env/resttest"
 )
 
 const clientSecret = "s3cret+/%"

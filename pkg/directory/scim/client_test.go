@@ -13,8 +13,8 @@ import (
 
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 	"github.com/AlaudaDevops/countersign/pkg/directory/rest"
-	"github.com/AlaudaDevops/countersign/pkg/directory/rest/resttest"
 	"github.com/AlaudaDevops/countersign/pkg/directory/source"
+	"github.com/AlaudaDevops/countersign/test/env/resttest"
 )
 
 var specialNames = []string{
