@@ -198,20 +198,7 @@ func TestARuleOnATektonPipelineAsksWhoIsAccountable(t *testing.T) {
 	w := newWorld(t)
 	ref := w.pipeline("push")
 	w.mayAskFor("tekton.dev", "pipelines")
-	rule := w.makeRule(`{}`)
-	rule.Spec.ObjectRef = ref
-	rule.Spec.ObjectRef.Namespace = ""
-	w.create(w.admin, rule)
-	eventually(t, func(ctx context.Context) error {
-		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(rule), rule); err != nil {
-			return err
-		}
-		if !apimeta.IsStatusConditionTrue(rule.Status.Conditions, approvalv1alpha1.ConditionReady) {
-			return fmt.Errorf("the rule is not ready: %+v", rule.Status)
-		}
-		return nil
-	})
-
+	w.ruleOn(ref)
 	for name, test := range map[string]struct {
 		user, run, ends, message string
 		state                    duckv1alpha1.CheckState
@@ -238,6 +225,24 @@ func TestARuleOnATektonPipelineAsksWhoIsAccountable(t *testing.T) {
 			assert.Equal(t, test.user, status.Author.Username)
 		})
 	}
+}
+
+// ruleOn guards an object by an AttributionCheck, and waits until the rule is ready.
+func (w *world) ruleOn(object approvalv1alpha1.ObjectReference) {
+	w.t.Helper()
+	rule := w.makeRule(`{}`)
+	rule.Spec.ObjectRef = object
+	rule.Spec.ObjectRef.Namespace = ""
+	w.create(w.admin, rule)
+	eventually(w.t, func(ctx context.Context) error {
+		if err := w.admin.Get(ctx, client.ObjectKeyFromObject(rule), rule); err != nil {
+			return err
+		}
+		if !apimeta.IsStatusConditionTrue(rule.Status.Conditions, approvalv1alpha1.ConditionReady) {
+			return fmt.Errorf("the rule is not ready: %+v", rule.Status)
+		}
+		return nil
+	})
 }
 
 // pipeline is an object of the owners' that is no connector.
