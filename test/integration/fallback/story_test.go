@@ -162,10 +162,11 @@ func (w *world) answered(request *approvalv1alpha1.ResourceCheckRequest, state d
 	var checks approvalv1alpha1.AttributionCheckList
 	eventually(w.t, func(ctx context.Context) error {
 		err := w.admin.List(ctx, &checks, client.InNamespace(w.namespace), client.MatchingLabels{approvalv1alpha1.LabelRequestUID: string(request.UID)})
-		if err != nil || len(checks.Items) != 1 {
-			now := &approvalv1alpha1.ResourceCheckRequest{}
-			_ = w.admin.Get(ctx, client.ObjectKeyFromObject(request), now) // it says why
-			return fmt.Errorf("there are %d checks (%v): %+v", len(checks.Items), err, now.Status)
+		if err != nil {
+			return err
+		}
+		if len(checks.Items) != 1 {
+			return fmt.Errorf("there are %d checks", len(checks.Items))
 		}
 		if status := checks.Items[0].Status; status.State != state || status.Reason != reason {
 			return fmt.Errorf("the check is %s (%s): %s", status.State, status.Reason, status.Message)
