@@ -25,12 +25,6 @@ func leaving(t *testing.T, c *Cached, name string, after time.Duration) {
 	require.NotErrorIs(t, err, ErrUnknown)
 }
 
-func (c *Cached) underWay() int {
-	c.flights.mu.Lock()
-	defer c.flights.mu.Unlock()
-	return len(c.flights.byName)
-}
-
 func TestPersonWhoWasEnteredIsKnownSoonHoweverOftenSheIsAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: no}
@@ -64,43 +58,6 @@ func TestS16_PersonWhoLeftIsUnknownSoonHoweverOftenSheIsAskedFor(t *testing.T) {
 	})
 }
 
-func TestNoTryIsMadeThatNobodyWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &source{answer: down}
-		c := New(s, Options{Backoff: time.Minute, Retries: 10, Breaker: Breaker{Failures: 100}}, nil)
-		begin := time.Now()
-		leaving(t, c, "alice", time.Second)
-		synctest.Wait()
-		assert.Zero(t, c.underWay(), "it does not wait for its pause to end")
-		assert.Equal(t, time.Second, time.Since(begin))
-		time.Sleep(time.Hour)
-		assert.Equal(t, 1, s.asked())
-	})
-}
-
-func TestNobodyWhoAlreadyLeftIsAskedFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		wake := make(chan struct{})
-		s := &source{answer: func(ctx context.Context, name string, n int) (*Person, error) {
-			<-wake
-			return yes(ctx, name, n)
-		}}
-		c := New(s, Options{Concurrency: 1, Retries: -1, Timeout: time.Hour}, nil)
-		var first sync.WaitGroup
-		first.Go(func() { known(t, c, "first") })
-		synctest.Wait()
-		for i := range 1000 {
-			leaving(t, c, fmt.Sprint("person", i), time.Millisecond)
-		}
-		synctest.Wait()
-		assert.Equal(t, 1, c.underWay(), "those who left wait for no place")
-		close(wake)
-		first.Wait()
-		synctest.Wait()
-		assert.Equal(t, 1, s.asked())
-	})
-}
-
 func TestAnswerThatCameTooLateForTheCallerIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: func(ctx context.Context, name string, n int) (*Person, error) {
@@ -121,13 +78,14 @@ func TestBreakerLearnsOfFailuresThatNobodyWaitedFor(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		c := New(s, Options{Breaker: Breaker{Failures: 2}}, nil)
+		c := New(s, Options{Breaker: Breaker{Failures: 2}, Backoff: time.Minute}, nil)
 		for i := range 2 {
 			leaving(t, c, fmt.Sprint("person", i), time.Second)
 		}
 		time.Sleep(DefaultTimeout)
 		assert.Contains(t, unavailable(t, c, "alice").Why, "is given a pause")
 		assert.Equal(t, 2, s.asked())
+		time.Sleep(time.Hour) // the rest of the tries
 	})
 }
 
@@ -147,33 +105,6 @@ func TestWhoComesWhileAnotherLeavesIsAnswered(t *testing.T) {
 		all.Wait()
 		assert.Equal(t, 2, s.asked(), "the question of the one who left went on for the other")
 	})
-}
-
-func TestManyComeAndGo(t *testing.T) {
-	var n atomic.Int64
-	s := &source{answer: func(ctx context.Context, name string, calls int) (*Person, error) {
-		if n.Add(1)%3 == 0 {
-			return nil, errDown
-		}
-		return yes(ctx, name, calls)
-	}}
-	c := New(s, Options{Positive: -1, Backoff: time.Nanosecond, Breaker: Breaker{Failures: 1000}}, nil)
-	var all sync.WaitGroup
-	for worker := range 16 {
-		all.Go(func() {
-			for i := range 500 {
-				ctx, leave := context.WithCancel(t.Context())
-				if (worker+i)%2 == 0 {
-					leave()
-				}
-				_, err := c.Lookup(ctx, fmt.Sprint("person", i%7))
-				assert.NotErrorIs(t, err, ErrUnknown)
-				assert.NotErrorIs(t, err, errAbandoned)
-				leave()
-			}
-		})
-	}
-	all.Wait()
 }
 
 func TestWholeLookupIsBoundedHoweverTheDirectoryFails(t *testing.T) {
@@ -201,7 +132,6 @@ func TestMemoryIsBoundedWhateverNamesAreAskedFor(t *testing.T) {
 		unknown(t, c, fmt.Sprint("person", i))
 	}
 	assert.Equal(t, 100, c.entries.Len())
-	assert.Zero(t, c.underWay())
 	for _, e := range c.entries.Values() {
 		assert.LessOrEqual(t, len(e.no.Why), maxWhy)
 	}
@@ -301,23 +231,4 @@ func TestS16_OnePersonsOddEntryKeepsTheDirectoryFromNobody(t *testing.T) {
 		s.set(yes)
 		known(t, c, "bob")
 	})
-}
-
-func TestAbandonedQuestionBeginsNoTry(t *testing.T) {
-	var all flights
-	asked := make(chan bool)
-	f, _ := all.join(t.Context(), "alice", func(f *flight) *outcome {
-		<-f.ctx.Done()
-		asked <- f.begin()
-		return &outcome{unavailable: errAbandoned}
-	})
-	f.leave()
-	next, leads := all.join(t.Context(), "alice", func(*flight) *outcome { return &outcome{} })
-	assert.True(t, leads, "who comes now begins anew")
-	assert.False(t, <-asked)
-	<-f.done
-	<-next.done
-	next.leave()
-	assert.Empty(t, all.byName)
-	assert.NotErrorIs(t, errAbandoned, ErrUnknown)
 }

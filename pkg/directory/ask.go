@@ -14,15 +14,12 @@ import (
 // errBroken is what a directory that panics, or answers neither yes nor no, is taken to have said.
 var errBroken = errors.New("the directory's client failed in a way that it should not; see the log of the controller")
 
-// errAbandoned ends a question that nobody waits for any more; nobody reads it.
-var errAbandoned = &UnavailableError{Why: "nobody waits for the directory's answer any more"}
-
 // ask tries until the directory says yes or no, or until there is no use in trying. An error is ErrUnknown or an
 // *UnavailableError. At is set with a yes and with a no.
-func (c *Cached) ask(f *flight) (Answer, error) {
+func (c *Cached) ask(ctx context.Context, username string) (Answer, error) {
 	pause := c.options.Backoff
 	for tries := 0; ; tries++ {
-		answer, err := c.try(f)
+		answer, err := c.try(ctx, username)
 		if err == nil || errors.Is(err, ErrUnknown) {
 			return answer, err
 		}
@@ -33,11 +30,7 @@ func (c *Cached) ask(f *flight) (Answer, error) {
 		if err := c.breaker.shut(); err != nil {
 			return Answer{}, err
 		}
-		select {
-		case <-c.options.Clock.After(jitter(pause)):
-		case <-f.ctx.Done():
-			return Answer{}, errAbandoned
-		}
+		<-c.options.Clock.After(jitter(pause))
 		pause *= 2
 	}
 }
@@ -50,26 +43,20 @@ func jitter(d time.Duration) time.Duration {
 	return d - rand.N(d/2)
 }
 
-// try asks once, if the breaker lets it and somebody still waits for the answer.
-func (c *Cached) try(f *flight) (Answer, error) {
+// try asks once, if the breaker lets it.
+func (c *Cached) try(ctx context.Context, username string) (Answer, error) {
 	if err := c.breaker.shut(); err != nil {
 		return Answer{}, err
 	}
-	if err := c.place(f.ctx); err != nil {
+	if err := c.place(ctx); err != nil {
 		return Answer{}, err
 	}
-	if !f.begin() {
-		<-c.places
-		return Answer{}, errAbandoned
-	}
-	defer f.end()
 	probe, err := c.breaker.admit()
 	if err != nil {
 		<-c.places
 		return Answer{}, err
 	}
-	ctx := context.WithoutCancel(f.ctx)
-	answer, err := c.call(ctx, f.name)
+	answer, err := c.call(ctx, username)
 	if err == nil || errors.Is(err, ErrUnknown) {
 		c.breaker.succeeded(probe)
 		return answer, err

@@ -10,6 +10,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 )
 
 // Bounds of what goes in and comes out.
@@ -34,7 +35,7 @@ type Cached struct {
 	inner   Directory
 	options Options
 	entries *lru.Cache[string, entry]
-	flights flights
+	flight  singleflight.Group
 	places  chan struct{}
 	breaker breaker
 	metrics *series
@@ -65,8 +66,7 @@ func New(inner Directory, options Options, registerer prometheus.Registerer) *Ca
 
 // Lookup finds the person with exactly this user name. errors.Is(err, ErrUnknown) is the directory's no; any other
 // error is an *UnavailableError, neither yes nor no, and says when to ask again. A caller whose context ends leaves with
-// an *UnavailableError that wraps the context's error; others that wait for the same name are not disturbed. When all have
-// left, no further try is made.
+// an *UnavailableError that wraps the context's error; others that wait for the same name are not disturbed.
 //
 // An answer is never older than Positive (a yes) or Negative (a no), counted from when the directory was asked, except
 // that a yes counts for MaxStale longer while the directory does not answer.
@@ -107,18 +107,21 @@ func validName(username string) error {
 
 // merged waits for the one question about the name that is under way, which it starts if there is none.
 func (c *Cached) merged(ctx context.Context, username string) (Answer, error) {
-	f, leads := c.flights.join(ctx, username, c.question)
-	defer f.leave()
+	leads := false // written by the question's goroutine before it answers
+	result := c.flight.DoChan(username, func() (any, error) {
+		leads = true
+		return c.question(context.WithoutCancel(ctx), username), nil
+	})
 	select {
 	case <-ctx.Done():
 		return Answer{}, &UnavailableError{
 			Why: "the directory did not answer in the time that the caller had", RetryAfter: c.options.RetryAfter, cause: context.Cause(ctx),
 		}
-	case <-f.done:
+	case r := <-result:
 		if !leads {
 			c.metrics.merged.Inc()
 		}
-		return f.outcome.result()
+		return r.Val.(*outcome).result()
 	}
 }
 
@@ -136,15 +139,14 @@ func (o *outcome) result() (Answer, error) {
 }
 
 // question asks, remembers the answer, and falls back to a yes that is not too old.
-func (c *Cached) question(f *flight) *outcome {
-	username := f.name
+func (c *Cached) question(ctx context.Context, username string) *outcome {
 	// The one that led until a moment ago may have answered already.
 	if found, ok := c.remembered(username); ok {
 		c.metrics.hit.Inc()
 		return &outcome{entry: found}
 	}
 	c.metrics.miss.Inc()
-	answer, err := c.ask(f)
+	answer, err := c.ask(ctx, username)
 	var unavailable *UnavailableError
 	if errors.As(err, &unavailable) {
 		if found, ok := c.stale(username); ok {
