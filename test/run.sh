@@ -14,6 +14,6 @@ integration=$(go list ./... | grep -E "$planes" | grep -v '/test/e2e' || true)
 stage unit go test -race ${TESTFLAGS:-} $unit
 # Go does not see that a binary in bin/ has changed, so results of tests that use them are never taken from its cache.
 # shellcheck disable=SC2086
-stage integration go test -race -count=1 -p 1 -timeout 20m ${TESTFLAGS:-} $integration
+stage integration go test -race -count=1 -p 2 -timeout 20m ${TESTFLAGS:-} $integration
 # shellcheck disable=SC2086
 stage end-to-end go test -count=1 -p 1 -timeout 20m ${TESTFLAGS:-} ./test/e2e/...
