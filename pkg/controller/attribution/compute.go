@@ -3,7 +3,6 @@ package attribution
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -59,8 +58,4 @@ func reference(s *attribution.Standing) *approvalv1alpha1.StandingReference {
 		ref.ExpiresAt = &metav1.Time{Time: *s.ExpiresAt}
 	}
 	return ref
-}
-
-func unchanged(check *approvalv1alpha1.AttributionCheck, next *approvalv1alpha1.AttributionCheckStatus) bool {
-	return equality.Semantic.DeepEqual(&check.Status, next)
 }

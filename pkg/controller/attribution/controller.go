@@ -40,8 +40,6 @@ const (
 	workers = 16
 	// answerTimeout bounds one look at one check; the directory's own time-outs are shorter.
 	answerTimeout = 30 * time.Second
-	// retryStale is for a cache that lags behind what was written.
-	retryStale = time.Second
 )
 
 // People is the directory. errors.Is(err, directory.ErrUnknown) is its no; any other error is neither yes nor no.
@@ -133,16 +131,5 @@ func (c *Controller) Reconcile(ctx context.Context, check *approvalv1alpha1.Attr
 }
 
 func (c *Controller) write(ctx context.Context, check *approvalv1alpha1.AttributionCheck, next *approvalv1alpha1.AttributionCheckStatus, again time.Duration) (ctrl.Result, error) {
-	if unchanged(check, next) {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-	written, err := status.TryApply(ctx, c.Client, check, next)
-	switch {
-	case err != nil:
-		return ctrl.Result{}, err
-	case !written:
-		return ctrl.Result{RequeueAfter: retryStale}, nil
-	}
-	c.tell(check, next)
-	return ctrl.Result{RequeueAfter: again}, nil
+	return status.Keep(ctx, c.Client, check, &check.Status, next, again, func() { c.tell(check, next) })
 }

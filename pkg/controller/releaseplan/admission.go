@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -70,14 +69,7 @@ func (c admissionController) Reconcile(ctx context.Context, admission *releasev1
 	next := admission.Status.DeepCopy()
 	next.ObservedGeneration = admission.Generation
 	apimeta.SetStatusCondition(&next.Conditions, c.matched(admission, plan))
-	if equality.Semantic.DeepEqual(&admission.Status, next) {
-		return ctrl.Result{}, nil
-	}
-	written, err := status.TryApply(ctx, c.client, admission, next)
-	if err == nil && !written {
-		return ctrl.Result{RequeueAfter: retryStale}, nil
-	}
-	return ctrl.Result{}, err
+	return status.Keep(ctx, c.client, admission, &admission.Status, next, 0, func() {})
 }
 
 // planOf is the first plan whose Releases the admission lets in; nil if there is none.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -50,9 +49,6 @@ const (
 	// lookupTimeout bounds one question to the directory, whose own time-outs are shorter.
 	lookupTimeout = 30 * time.Second
 )
-
-// retryStale is for a cache that lags behind what was written.
-const retryStale = time.Second
 
 // People answers who a user name is.
 type People interface {
@@ -149,18 +145,7 @@ func (c *Controller) observe(ctx context.Context, plan *releasev1alpha1.ReleaseP
 }
 
 func (c *Controller) write(ctx context.Context, plan *releasev1alpha1.ReleasePlan, next *releasev1alpha1.ReleasePlanStatus, again time.Duration) (ctrl.Result, error) {
-	if equality.Semantic.DeepEqual(&plan.Status, next) {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-	written, err := status.TryApply(ctx, c.client, plan, next)
-	switch {
-	case err != nil:
-		return ctrl.Result{}, err
-	case !written:
-		return ctrl.Result{RequeueAfter: retryStale}, nil
-	}
-	c.announce(plan, next)
-	return ctrl.Result{RequeueAfter: again}, nil
+	return status.Keep(ctx, c.client, plan, &plan.Status, next, again, func() { c.announce(plan, next) })
 }
 
 // isForeign tells that the kinds are another product's, whose status is its own.

@@ -19,6 +19,7 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/controller/pairing"
+	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/directory"
 )
 
@@ -171,8 +172,8 @@ func TestWhatIsKnownDoesNotWaitForTheDirectory(t *testing.T) {
 func TestAPlanThatIsWrittenWhileTheDirectoryIsAsked(t *testing.T) {
 	w := newWorld(t, releasev1alpha1.PartOf)
 	w.people.meanwhile = func() { w.match() }
-	status, _ := w.reconcile()
-	assert.Contains(t, shows(&status, releasev1alpha1.ConditionStandingAttributionValid), "True Verified")
+	before, _ := w.reconcile()
+	assert.Contains(t, shows(&before, releasev1alpha1.ConditionStandingAttributionValid), "True Verified")
 
 	w.clock.Step(3 * time.Hour)
 	w.people.err = directory.ErrUnknown
@@ -183,8 +184,8 @@ func TestAPlanThatIsWrittenWhileTheDirectoryIsAsked(t *testing.T) {
 		require.NoError(t, w.client.Update(t.Context(), f.plan))
 	}
 	same, again := w.reconcile()
-	assert.Equal(t, status, same, "the answer is about somebody else")
-	assert.Equal(t, retryStale, again)
+	assert.Equal(t, before, same, "the answer is about somebody else")
+	assert.Equal(t, status.RetryStale, again)
 
 	w.people.meanwhile = func() { require.NoError(t, w.client.Delete(t.Context(), w.plan())) }
 	_, err := w.ctrl.verifier().Reconcile(t.Context(), w.plan())

@@ -14,6 +14,7 @@ import (
 	releasev1alpha1 "github.com/AlaudaDevops/countersign/apis/release/v1alpha1"
 	"github.com/AlaudaDevops/countersign/pkg/controller/definition"
 	"github.com/AlaudaDevops/countersign/pkg/controller/queue"
+	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 )
 
 // verifier is the part of the Controller that asks the directory. It has a queue and workers of its own. Both parts write
@@ -64,7 +65,7 @@ func (v verifier) Reconcile(ctx context.Context, plan *releasev1alpha1.ReleasePl
 		f.looked = found
 	}
 	if f.looked == nil && f.due() != "" {
-		return ctrl.Result{RequeueAfter: retryStale}, nil
+		return ctrl.Result{RequeueAfter: status.RetryStale}, nil
 	}
 	next, again := compute(f)
 	if foreign {

@@ -3,7 +3,6 @@ package script
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -79,8 +78,4 @@ func compute(check *approvalv1alpha1.ScriptCheck, found *finding, now time.Time)
 	}
 	apimeta.SetStatusCondition(&next.Conditions, ready)
 	return next
-}
-
-func unchanged(check *approvalv1alpha1.ScriptCheck, next *approvalv1alpha1.ScriptCheckStatus) bool {
-	return equality.Semantic.DeepEqual(&check.Status, next)
 }

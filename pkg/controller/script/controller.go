@@ -31,8 +31,6 @@ const name = "script"
 const (
 	// evaluationTimeout bounds reading the inputs and evaluating, for one check.
 	evaluationTimeout = 10 * time.Second
-	// retryStale is for a cache that lags behind what was written.
-	retryStale = time.Second
 )
 
 // Controller keeps the status of ScriptChecks. It must be the only writer of it, but for the request controller, which
@@ -80,16 +78,5 @@ func (c *Controller) Reconcile(ctx context.Context, check *approvalv1alpha1.Scri
 }
 
 func (c *Controller) write(ctx context.Context, check *approvalv1alpha1.ScriptCheck, next *approvalv1alpha1.ScriptCheckStatus, again time.Duration) (ctrl.Result, error) {
-	if unchanged(check, next) {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-	written, err := status.TryApply(ctx, c.client, check, next)
-	switch {
-	case err != nil:
-		return ctrl.Result{}, err
-	case !written:
-		return ctrl.Result{RequeueAfter: retryStale}, nil
-	}
-	c.tell(check, next)
-	return ctrl.Result{RequeueAfter: again}, nil
+	return status.Keep(ctx, c.client, check, &check.Status, next, again, func() { c.tell(check, next) })
 }

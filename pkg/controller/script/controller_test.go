@@ -26,6 +26,7 @@ import (
 	approvalv1alpha1 "github.com/AlaudaDevops/countersign/apis/approval/v1alpha1"
 	connectorsv1alpha1 "github.com/AlaudaDevops/countersign/apis/connectors/v1alpha1"
 	duckv1alpha1 "github.com/AlaudaDevops/countersign/apis/duck/v1alpha1"
+	"github.com/AlaudaDevops/countersign/pkg/controller/status"
 	"github.com/AlaudaDevops/countersign/pkg/origin"
 )
 
@@ -286,7 +287,7 @@ func TestCancelledByTheRequestStaysCancelled(t *testing.T) {
 
 	result, err := w.ctrl.Reconcile(context.Background(), stale)
 	require.NoError(t, err)
-	assert.Equal(t, retryStale, result.RequeueAfter, "the status brings the controller back to no check by itself")
+	assert.Equal(t, status.RetryStale, result.RequeueAfter, "the status brings the controller back to no check by itself")
 	assert.Equal(t, duckv1alpha1.CheckCancelled, w.reconcile().Status.State)
 }
 

@@ -4,10 +4,13 @@ package status
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
@@ -38,6 +41,26 @@ func ApplyIfCurrent(ctx context.Context, c client.Client, obj client.Object, sta
 func TryApply(ctx context.Context, c client.Client, obj client.Object, status any) (written bool, err error) {
 	version, err := Replace(ctx, c, obj, status)
 	return version != "", err
+}
+
+// RetryStale is for a cache that lags behind what was written.
+const RetryStale = time.Second
+
+// Keep writes next by TryApply unless it is what the object has already, and then lets tell say so. Both are pointers to
+// statuses of one type. The result comes back after again, or soon where the object is no longer the stored version.
+func Keep(ctx context.Context, c client.Client, obj client.Object, has, next any, again time.Duration, tell func()) (ctrl.Result, error) {
+	if equality.Semantic.DeepEqual(has, next) {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	written, err := TryApply(ctx, c, obj, next)
+	switch {
+	case err != nil:
+		return ctrl.Result{}, err
+	case !written:
+		return ctrl.Result{RequeueAfter: RetryStale}, nil
+	}
+	tell()
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // Replace is ApplyIfCurrent that returns the resourceVersion it wrote, for who must not look at the object again before
